@@ -1,0 +1,306 @@
+"""Requests of the Open Inference Protocol: the JSON document, with or without binary tensors behind it.
+
+Source: Open Inference Protocol v2 (REST), binary tensor data extension, classification extension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from service.errors import InvalidRequest, MalformedBody, NotOffered, UnknownTensor
+from service.tensors import BYTES, Array, TensorSpec
+from service.wire import binary, image_tensors
+from service.wire.elements import check_datatype, read_elements, shown
+from service.wire.json_text import read_json
+from service.wire.nesting import Place
+from service.wire.nonfinite import POLICIES
+from service.wire.signature import Signature, check_shape
+
+_SCALARS = (str, int, float, bool)
+
+
+class OutputRequest(NamedTuple):
+    """One output as the caller wants it.
+
+    Attributes:
+        name: of the output.
+        binary: as bytes behind the JSON.
+        classes: how many of the best classes instead of the tensor; 0 for the tensor.
+    """
+
+    name: str
+    binary: bool
+    classes: int
+
+
+class V2Request(NamedTuple):
+    """A request that fits its model.
+
+    Attributes:
+        id: the caller's, comes back in the answer.
+        feeds: array by input name.
+        outputs: names of the outputs to compute, in the caller's order.
+        wanted: how each is written; None: all as JSON.
+        nan: how NaN and infinities are written in JSON.
+        parameters: of the request.
+    """
+
+    id: str | None
+    feeds: dict[str, Array]
+    outputs: tuple[str, ...]
+    wanted: tuple[OutputRequest, ...] | None
+    nan: str
+    parameters: Mapping[str, Any]
+
+
+def read_request(body: bytes | bytearray | memoryview, json_size: str | None, signature: Signature) -> V2Request:
+    """Reads a request.
+
+    Args:
+        body: the whole decompressed body.
+        json_size: the header `Inference-Header-Content-Length`, None where there is none.
+        signature: of the model that is asked.
+
+    Raises:
+        InvalidRequest: whatever doesn't fit, with its place.
+    """
+    if json_size is None:
+        return _read_document(read_json(bytes(body)), signature, None)
+    text, blobs = binary.split(body, json_size)
+    if not text:
+        return _raw(blobs, signature)
+    document = read_json(bytes(text))
+    request = _read_document(document, signature, blobs)
+    blobs.check_finished()
+    return request
+
+
+def _read_document(document: Any, signature: Signature, blobs: binary.Blobs | None) -> V2Request:
+    if document.__class__ is not dict:
+        raise MalformedBody(
+            f"expected a JSON object with 'inputs', got {shown(document)}", pointer="", expected="object"
+        )
+    inputs = document.get("inputs")
+    if inputs.__class__ is not list:
+        raise MalformedBody(
+            "expected a list of tensors under 'inputs', got "
+            f"{shown(inputs) if 'inputs' in document else 'no such member'}",
+            pointer="/inputs",
+        )
+    feeds: dict[str, Array] = {}
+    for index, item in enumerate(inputs):
+        name, array = _read_input(item, index, signature, blobs)
+        if name in feeds:
+            raise UnknownTensor(f"input '{name}' is given twice", pointer=f"/inputs/{index}/name")
+        feeds[name] = array
+    signature.check_complete(feeds, "/inputs")
+    identity = document.get("id")
+    if identity is not None and identity.__class__ is not str:
+        raise InvalidRequest(f"expected a string under 'id', got {shown(identity)}", pointer="/id")
+    parameters = _read_parameters(document.get("parameters"), "/parameters")
+    outputs, wanted = _read_outputs(document.get("outputs"), parameters, signature)
+    return V2Request(identity, feeds, outputs, wanted, _nan_policy(parameters), parameters)
+
+
+def _read_input(item: Any, index: int, signature: Signature, blobs: binary.Blobs | None) -> tuple[str, Array]:
+    if item.__class__ is not dict:
+        raise MalformedBody(f"inputs[{index}]: expected an object, got {shown(item)}", pointer=f"/inputs/{index}")
+    name = item.get("name")
+    if name.__class__ is not str:
+        raise MalformedBody(
+            f"inputs[{index}]: expected the tensor's name as a string under 'name', got "
+            f"{shown(name) if 'name' in item else 'no such member'}",
+            pointer=f"/inputs/{index}/name",
+        )
+    spec = signature.input(name, f"/inputs/{index}/name")
+    size = None
+    if "parameters" in item:
+        size = _binary_size(_read_parameters(item["parameters"], f"/inputs/{index}/parameters"), name, index)
+    image = signature.images.get(name)
+    declared = item.get("datatype")
+    if image is not None and declared == "BYTES":
+        return name, _read_image(item, index, spec, signature, _blob(blobs, name, index, size))
+    check_datatype(name, declared, spec.datatype, f"/inputs/{index}/datatype")  # type: ignore[arg-type] # input() refuses None
+    shape = _read_shape(item.get("shape"), name, index)
+    check_shape(spec, shape, f"/inputs/{index}/shape")
+    if size is None:
+        return name, _read_data(item, index, spec, shape)
+    _refuse_both(item, name, index)
+    return name, binary.read_tensor(_blob(blobs, name, index, size), spec, shape, f"/inputs/{index}")  # type: ignore[arg-type] # a size gives a blob
+
+
+def _read_data(item: dict[str, Any], index: int, spec: TensorSpec, shape: tuple[int, ...]) -> Array:
+    if "data" not in item:
+        raise MalformedBody(
+            f"input '{spec.name}' has no 'data' (and no 'binary_data_size' among its parameters)",
+            pointer=f"/inputs/{index}/data",
+        )
+    place = Place(spec.name, f"/inputs/{index}/data")
+    return read_elements(item["data"], shape, spec.datatype, place)  # type: ignore[arg-type] # input() refuses None
+
+
+def _read_shape(shape: Any, name: str, index: int) -> tuple[int, ...]:
+    if shape.__class__ is list:
+        for length in shape:
+            if length.__class__ is not int or length < 0:
+                break
+        else:
+            return tuple(shape)
+    raise MalformedBody(
+        f"input '{name}': expected a list of whole numbers from 0 on under 'shape', got "
+        f"{shape if shape.__class__ is list else shown(shape)!s:.80}",
+        pointer=f"/inputs/{index}/shape",
+    )
+
+
+def _read_parameters(parameters: Any, pointer: str) -> dict[str, Any]:
+    if parameters is None:
+        return {}
+    if parameters.__class__ is not dict:
+        raise MalformedBody(f"expected an object at {pointer}, got {shown(parameters)}", pointer=pointer)
+    for key, value in parameters.items():
+        if value is not None and not isinstance(value, _SCALARS):
+            raise MalformedBody(
+                f"parameter '{key}': expected a string, number or boolean, got {shown(value)}",
+                pointer=f"{pointer}/{key}",
+            )
+        if key.startswith("shared_memory_"):
+            raise NotOffered("shared memory is not offered; send the tensor in the body, as JSON or binary")
+    if parameters.get("sequence_id"):
+        raise NotOffered("sequences (sequence_id) are not offered; every request stands alone")
+    typed: dict[str, Any] = parameters
+    return typed
+
+
+def _binary_size(parameters: dict[str, Any], name: str, index: int) -> int | None:
+    size = parameters.get("binary_data_size")
+    if size is None:
+        return None
+    if size.__class__ is not int or size < 0:
+        raise MalformedBody(
+            f"input '{name}': expected a whole number of bytes from 0 on under 'binary_data_size', got {shown(size)}",
+            pointer=f"/inputs/{index}/parameters/binary_data_size",
+        )
+    number: int = size
+    return number
+
+
+def _blob(blobs: binary.Blobs | None, name: str, index: int, size: int | None) -> memoryview | None:
+    if size is None:
+        return None
+    if blobs is None:
+        raise MalformedBody(
+            f"input '{name}' has 'binary_data_size', but the header Inference-Header-Content-Length is missing",
+            pointer=f"/inputs/{index}/parameters/binary_data_size",
+        )
+    return blobs.take(size, name, index)
+
+
+def _refuse_both(item: dict[str, Any], name: str, index: int) -> None:
+    if "data" in item:
+        raise MalformedBody(
+            f"input '{name}' has both 'data' and 'binary_data_size'; send one of them",
+            pointer=f"/inputs/{index}",
+        )
+
+
+def _read_image(
+    item: dict[str, Any], index: int, spec: TensorSpec, signature: Signature, blob: memoryview | None
+) -> Array:
+    """Images in a BYTES tensor: base64 in JSON, or length-prefixed behind it."""
+    shape = _read_shape(item.get("shape"), spec.name, index)
+    image = signature.images[spec.name]
+    if blob is not None:
+        _refuse_both(item, spec.name, index)
+        elements = binary.byte_elements(blob, shape, spec.name, f"/inputs/{index}")
+        return image_tensors.read(elements, image, spec)
+    data = item.get("data")
+    place = Place(spec.name, f"/inputs/{index}/data")
+    return image_tensors.read(image_tensors.from_json(data, shape, place), image, spec)
+
+
+def _read_outputs(
+    outputs: Any, parameters: Mapping[str, Any], signature: Signature
+) -> tuple[tuple[str, ...], tuple[OutputRequest, ...] | None]:
+    everything_binary = _flag(parameters.get("binary_data_output", False), "binary_data_output", "/parameters")
+    if outputs is None or outputs == []:
+        signature.check_served(signature.output_names)
+        if not everything_binary:
+            return signature.output_names, None
+        return signature.output_names, tuple(OutputRequest(name, True, 0) for name in signature.output_names)
+    if outputs.__class__ is not list:
+        raise MalformedBody(f"expected a list of outputs under 'outputs', got {shown(outputs)}", pointer="/outputs")
+    wanted = tuple(
+        _read_output(item, f"/outputs/{index}", signature, everything_binary=everything_binary)
+        for index, item in enumerate(outputs)
+    )
+    names = tuple(request.name for request in wanted)
+    if len(set(names)) != len(names):
+        raise InvalidRequest("an output is asked for twice under 'outputs'", pointer="/outputs")
+    signature.check_served(names)
+    return names, wanted
+
+
+def _read_output(item: Any, pointer: str, signature: Signature, *, everything_binary: bool) -> OutputRequest:
+    if item.__class__ is not dict or item.get("name").__class__ is not str:
+        raise MalformedBody(
+            f"expected an object with the output's name as a string under 'name' at {pointer}, got {shown(item)}",
+            pointer=pointer,
+        )
+    signature.output(item["name"], f"{pointer}/name")
+    parameters = _read_parameters(item.get("parameters"), f"{pointer}/parameters")
+    as_bytes = _flag(parameters.get("binary_data", everything_binary), "binary_data", f"{pointer}/parameters")
+    classes = parameters.get("classification", 0)
+    if classes.__class__ is not int or classes < 0:
+        _bad_parameter("classification", "a whole number from 0 on", classes, f"{pointer}/parameters")
+    return OutputRequest(item["name"], as_bytes, classes)
+
+
+def _flag(value: Any, name: str, pointer: str) -> bool:
+    if value is None:
+        return False
+    if value.__class__ is not bool:
+        _bad_parameter(name, "true or false", value, pointer)
+    flag: bool = value
+    return flag
+
+
+def _nan_policy(parameters: Mapping[str, Any]) -> str:
+    policy = parameters.get("nan", "null")
+    if policy not in POLICIES:
+        _bad_parameter("nan", f"one of {', '.join(POLICIES)}", policy, "/parameters")
+    text: str = policy
+    return text
+
+
+def _bad_parameter(name: str, expected: str, value: Any, pointer: str) -> NoReturn:
+    raise InvalidRequest(f"parameter '{name}': expected {expected}, got {shown(value)}", pointer=f"{pointer}/{name}")
+
+
+def _raw(blobs: binary.Blobs, signature: Signature) -> V2Request:
+    """A body that is one tensor and nothing else (header value 0): every output comes back binary."""
+    if len(signature.required) != 1:
+        raise InvalidRequest(
+            "a raw binary request needs a model with exactly one input without a default; this one has "
+            f"{len(signature.required)}: send the JSON header with the tensors"
+        )
+    spec = signature.input(signature.required[0], "")
+    data = blobs.rest()
+    array = _raw_array(data, spec, signature)
+    signature.check_served(signature.output_names)
+    wanted = tuple(OutputRequest(name, True, 0) for name in signature.output_names)
+    return V2Request(None, {spec.name: array}, signature.output_names, wanted, "null", {})
+
+
+def _raw_array(data: memoryview, spec: TensorSpec, signature: Signature) -> Array:
+    image = signature.images.get(spec.name)
+    if image is not None:
+        return image_tensors.read([bytes(data)], image, spec)
+    if spec.datatype is BYTES:
+        shape = tuple(1 for _ in spec.shape or (1,))
+        check_shape(spec, shape, "")
+        return np.array([binary.element_text(bytes(data), spec.name, 0, "")], BYTES.dtype).reshape(shape)
+    return binary.read_tensor(data, spec, binary.raw_shape(spec, len(data)), "")
