@@ -1,0 +1,189 @@
+"""Tickets that wait for a model, and the turn in which they run together.
+
+Nothing runs when a ticket is handed in. Whoever first asks for a result takes the turn and runs, for all that
+wait and fit, in one call of the model; the others find their rows done. With threads one at a time computes in a
+process, whatever the number of its threads, so that a lane is never fought over. No timer, no thread, no waiting:
+what arrived while the last run was on is the next batch.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from service.schedule.merging import Merging
+from service.tensors import Array
+
+Run: TypeAlias = Callable[[Mapping[str, Array], Sequence[str]], list[Array]]
+"""Runs a model: arrays by input name and names of the outputs wanted, to arrays in that order."""
+
+_turn = threading.Lock()
+
+
+class Ticket:
+    """One request's place in a model's queue.
+
+    Attributes:
+        feeds: array by input name.
+        outputs: names of the outputs wanted.
+        rows: items in the request: the first dimension of a batched model's input, else 1.
+        key: tickets with equal keys can run together; None for one that runs alone.
+        submitted_ns: when it was handed in.
+        started_ns: when its run began; 0 before.
+        ended_ns: when its run was over; 0 before.
+        batch_rows: rows of the run that it was part of.
+        leads: whether it stands for its run in the count of executions.
+    """
+
+    __slots__ = (
+        "_error",
+        "_results",
+        "batch_rows",
+        "ended_ns",
+        "feeds",
+        "key",
+        "leads",
+        "outputs",
+        "rows",
+        "started_ns",
+        "submitted_ns",
+    )
+
+    def __init__(self, feeds: Mapping[str, Array], outputs: Sequence[str], rows: int, key: Any) -> None:
+        self.feeds = feeds
+        self.outputs = outputs
+        self.rows = rows
+        self.key = key
+        self.submitted_ns = time.perf_counter_ns()
+        self.started_ns = 0
+        self.ended_ns = 0
+        self.batch_rows = rows
+        self.leads = True
+        self._results: list[Array] | None = None
+        self._error: Exception | None = None
+
+    def settle(self, results: list[Array], batch_rows: int, *, leads: bool) -> None:
+        """Keeps its rows of a run."""
+        self._results = results
+        self.batch_rows = batch_rows
+        self.leads = leads
+
+    def fail(self, error: Exception) -> None:
+        """Keeps what its run raised."""
+        self._error = error
+
+    def results(self) -> list[Array]:
+        """The arrays of its outputs; raises what its run raised."""
+        if self._error is not None:
+            raise self._error
+        if self._results is None:
+            raise RuntimeError("the ticket has not run")
+        return self._results
+
+
+class Batcher:
+    """The queue of one model version."""
+
+    __slots__ = ("_run", "_waiting", "merging")
+
+    def __init__(self, run: Run, merging: Merging) -> None:
+        """A queue that runs by `run` and merges as `merging` allows."""
+        self._run = run
+        self._waiting: list[Ticket] = []
+        self.merging = merging
+
+    def submit(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> Ticket:
+        """Takes a place in the queue."""
+        ticket = Ticket(feeds, outputs, *self.merging.place(feeds, outputs))
+        if ticket.key is not None:
+            self._waiting.append(ticket)
+        return ticket
+
+    def withdraw(self, ticket: Ticket) -> None:
+        """Gives up a place whose caller has gone; a ticket that has run is left as it is."""
+        if ticket in self._waiting:
+            self._waiting.remove(ticket)
+
+    def finish(self, ticket: Ticket) -> list[Array]:
+        """The results of a ticket, after its turn.
+
+        Raises:
+            ServiceError: what went wrong in its run.
+        """
+        if not ticket.ended_ns:
+            with _turn:
+                if not ticket.ended_ns:
+                    self._take_turn(ticket)
+        return ticket.results()
+
+    def _take_turn(self, ticket: Ticket) -> None:
+        if ticket.key is None:
+            self._run_alone(ticket)
+            return
+        group = self._group(ticket)
+        if len(group) == 1:
+            self._run_alone(ticket)
+        else:
+            self._run_together(group)
+
+    def _group(self, ticket: Ticket) -> list[Ticket]:
+        """The ticket and those behind it that may share its run, up to the limit of rows; they leave the queue."""
+        limit = self.merging.limit_rows
+        group, rest, rows = [ticket], [], ticket.rows
+        for other in self._waiting:
+            if other is ticket:
+                continue
+            if other.key == ticket.key and rows + other.rows <= limit:
+                group.append(other)
+                rows += other.rows
+            else:
+                rest.append(other)
+        self._waiting = rest
+        return group
+
+    def _run_alone(self, ticket: Ticket) -> None:
+        ticket.started_ns = time.perf_counter_ns()
+        try:
+            if ticket.key is not None and ticket.rows > self.merging.limit_rows:
+                results = self._run_in_parts(ticket)
+            else:
+                results = self._run(ticket.feeds, ticket.outputs)
+            ticket.settle(results, ticket.rows, leads=True)
+        except Exception as error:  # noqa: BLE001 - kept for the caller it belongs to
+            ticket.fail(error)
+        ticket.ended_ns = time.perf_counter_ns()
+
+    def _run_in_parts(self, ticket: Ticket) -> list[Array]:
+        limit = self.merging.limit_rows
+        parts = [
+            self._run({name: array[start : start + limit] for name, array in ticket.feeds.items()}, ticket.outputs)
+            for start in range(0, ticket.rows, limit)
+        ]
+        return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+
+    def _run_together(self, group: list[Ticket]) -> None:
+        first = group[0]
+        started_ns = time.perf_counter_ns()
+        try:
+            feeds = {name: np.concatenate([t.feeds[name] for t in group]) for name in first.feeds}
+            results = self._run(feeds, first.outputs)
+        except Exception:  # noqa: BLE001 - one of them is at fault: each runs again, alone, and learns its own
+            for ticket in group:
+                self._run_alone(ticket)
+            return
+        ended_ns = time.perf_counter_ns()
+        rows = sum(ticket.rows for ticket in group)
+        if any(len(result) != rows for result in results):
+            for ticket in group:
+                self._run_alone(ticket)
+            return
+        start = 0
+        for ticket in group:
+            stop = start + ticket.rows
+            ticket.settle([result[start:stop] for result in results], rows, leads=ticket is first)
+            ticket.started_ns, ticket.ended_ns = started_ns, ended_ns
+            start = stop
