@@ -123,6 +123,7 @@ def open_session(path: Path, options: EngineOptions, lane_threads: int) -> Sessi
         ModelLoadError: with the reason in words.
     """
     declared = read_declared(path)
+    _check_free_dimensions(declared, options)
     threads = options.threads or lane_threads
     chosen = providers.choose(options)
     while True:
@@ -172,6 +173,17 @@ def _session_options(options: EngineOptions, declared: Declared, threads: int) -
     for key, value in options.entries:
         made.add_session_config_entry(key, value)
     return made
+
+
+def _check_free_dimensions(declared: Declared, options: EngineOptions) -> None:
+    """ONNX Runtime ignores a name that no input has; a typo would leave the dimension free without a word."""
+    there = {dim for shape in declared.inputs.values() for dim in shape or () if isinstance(dim, str)}
+    for name, _ in options.free_dimensions:
+        if name not in there:
+            raise ModelLoadError(
+                f"`free_dimensions` names '{name}'; the free dimensions of the inputs are "
+                f"{', '.join(sorted(there)) or 'none'}"
+            )
 
 
 def _shapes_fixed(declared: Declared, fixed: Mapping[str, int]) -> bool:

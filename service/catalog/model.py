@@ -1,0 +1,164 @@
+"""A model version that is ready: its session, its signature for the wire, its queue."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from service.catalog.config import LoadedConfig, ModelConfig
+from service.catalog.probe import probe
+from service.engine.session import Session, open_session
+from service.engine.warm_up import synthetic
+from service.errors import ModelLoadError, ServiceError
+from service.schedule.batcher import Batcher, Ticket
+from service.schedule.merging import DEFAULT_LIMIT_ROWS, Curve, Merging
+from service.tensors import Array, Tensor
+from service.wire import v2
+from service.wire.signature import Signature
+
+_log = logging.getLogger(__name__)
+_PROBE_S = 0.4
+_TRITONS_DEFAULT_ROWS = 4
+
+
+class Model:
+    """One version of one model, open in this process.
+
+    Attributes:
+        name: of the model.
+        version: always a string.
+        signature: inputs and outputs for reading and writing.
+        config: as configured.
+        triton: what its `config.pbtxt` says, as Triton's JSON.
+        notes: sentences on what of the configuration was not understood or is advice only.
+        providers: execution providers that serve it, in order.
+        threads: intra-op threads.
+        curve: what the test of merging found.
+        load_s: seconds from opening to the end of the warm-up.
+    """
+
+    __slots__ = (
+        "_batcher",
+        "_session",
+        "config",
+        "curve",
+        "load_s",
+        "name",
+        "notes",
+        "providers",
+        "signature",
+        "threads",
+        "triton",
+        "version",
+    )
+
+    def __init__(self, name: str, version: str, session: Session, loaded: LoadedConfig) -> None:
+        self.name = name
+        self.version = version
+        self.config: ModelConfig = loaded.config
+        self.triton: Mapping[str, Any] = loaded.triton
+        self.notes = loaded.notes
+        self.signature = Signature(
+            session.inputs, session.outputs, dict(loaded.config.images), dict(loaded.config.labels)
+        )
+        self.providers = session.providers
+        self.threads = session.threads
+        self.load_s = 0.0
+        self._session = session
+        self.curve = _curve(session, loaded.config)
+        self._batcher = Batcher(
+            session.run,
+            Merging(session.inputs, self.signature.output_names, self.curve, loaded.config.max_batch_size),
+        )
+
+    @property
+    def max_batch_size(self) -> int:
+        """Triton's view: 0 where the model has no free first dimension, else the limit (or Triton's default)."""
+        if not self.curve.best_rows:
+            return 0
+        return self.config.max_batch_size or max(self.curve.best_rows, _TRITONS_DEFAULT_ROWS)
+
+    def submit(self, feeds: Mapping[str, Array], outputs: tuple[str, ...]) -> Ticket:
+        """Takes a place in the queue; nothing runs yet."""
+        return self._batcher.submit(feeds, outputs)
+
+    def withdraw(self, ticket: Ticket) -> None:
+        """Gives up a place whose caller has gone."""
+        self._batcher.withdraw(ticket)
+
+    def finish(self, ticket: Ticket) -> list[Tensor]:
+        """The answer of a ticket, after its turn.
+
+        Raises:
+            ServiceError: what went wrong in its run.
+        """
+        arrays = self._batcher.finish(ticket)
+        specs = self.signature.output_by_name
+        labels = self._session.labels
+        return [
+            Tensor(specs[name], array, labels.get(name)) for name, array in zip(ticket.outputs, arrays, strict=True)
+        ]
+
+    def warm_up(self, folder: Path) -> None:
+        """Runs before anyone waits: on the samples of the configuration, or on zeros.
+
+        Args:
+            folder: where the samples lie.
+
+        Raises:
+            ModelLoadError: a configured sample can't be read or doesn't run.
+        """
+        for sample in self.config.warm_up:
+            try:
+                request = v2.read_request((folder / sample).read_bytes(), None, self.signature)
+                for _ in range(self.config.warm_up_runs):
+                    self._session.run(request.feeds, request.outputs)
+            except (ServiceError, OSError) as fault:
+                raise ModelLoadError(f"warm-up sample {sample.name}: {fault}") from fault
+        if not self.config.warm_up and self.config.warm_up_runs:
+            self._run_zeros()
+
+    def _run_zeros(self) -> None:
+        served = [spec.name for spec in self.signature.outputs if spec.datatype or spec.class_map]
+        feeds = synthetic(self.signature.inputs)
+        if feeds is None or not served:
+            return
+        try:
+            for _ in range(self.config.warm_up_runs):
+                self._session.run(feeds, served)
+        except ServiceError as fault:
+            _log.info("model %s: zeros are no input for a warm-up (%s)", self.name, fault.__cause__ or fault)
+
+
+def open_model(name: str, version: str, path: Path, loaded: LoadedConfig, lane_threads: int) -> Model:
+    """Opens and warms one version.
+
+    Raises:
+        ModelLoadError: with the reason in words.
+    """
+    started_s = time.monotonic()
+    session = open_session(path, loaded.engine, lane_threads)
+    unknown = loaded.config.unknown_names(
+        [spec.name for spec in session.inputs], [spec.name for spec in session.outputs]
+    )
+    if unknown:
+        raise ModelLoadError("; ".join(unknown))
+    model = Model(name, version, session, loaded)
+    model.warm_up(path.parent)
+    model.load_s = time.monotonic() - started_s
+    return model
+
+
+def _curve(session: Session, config: ModelConfig) -> Curve:
+    if config.exact:
+        return Curve(merges=False, reason="not merged: exact = true")
+    if config.batching is False:
+        return Curve(merges=False, reason="not merged: batching = false")
+    served = [spec for spec in session.outputs if spec.datatype or spec.class_map]
+    curve = probe(session.run, session.inputs, served, config.max_batch_size or DEFAULT_LIMIT_ROWS, _PROBE_S)
+    if config.batching and not curve.merges and curve.rows_us:
+        return Curve(True, "merged: batching = true", curve.rows_us, DEFAULT_LIMIT_ROWS, curve.deviation)
+    return curve

@@ -1,0 +1,47 @@
+"""The page `docs/model-toml.md`, written from the rows."""
+
+from __future__ import annotations
+
+from service.catalog.config import ROWS
+from service.catalog.image_table import IMAGE_ROWS
+from service.catalog.readers import PROVIDER_ROWS
+from service.catalog.rows import table_of_rows
+
+_HEAD = """\
+# model.toml
+
+A file beside a model: `models/<name>/model.toml`, or `models/<name>.toml` beside `models/<name>.onnx`. It is
+optional, and so is every key. Unknown keys and bad values are errors, all told at once with their lines; such a
+model isn't served, the others are. Where Triton's `config.pbtxt` says the same, `model.toml` wins key by key.
+
+This page is written from the code by
+`python -c "from service.catalog.model_toml_page import document; print(document(), end='')"`.
+
+## Keys
+"""
+
+_EXAMPLE = """\
+## Example
+
+```toml
+providers = [{name = "cuda", options = {device_id = 0}}, "cpu"]
+max_batch_size = 16
+labels = {scores = "labels.txt"}
+
+[image.pixels]
+layout = "NCHW"
+size = [224, 224]
+scale = 0.00392156862745098 # 1/255
+mean = [0.485, 0.456, 0.406]
+std = [0.229, 0.224, 0.225]
+resize = "crop"
+```
+"""
+
+
+def document() -> str:
+    """The text of `docs/model-toml.md`."""
+    parts = [_HEAD, *table_of_rows(ROWS), "", "## A provider as a table", ""]
+    parts += [*table_of_rows(PROVIDER_ROWS), "", "## `[image.<input>]`", ""]
+    parts += [*table_of_rows(IMAGE_ROWS), "", _EXAMPLE]
+    return "\n".join(parts)
