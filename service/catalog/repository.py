@@ -44,33 +44,39 @@ class IndexRow:
 class Repository:
     """All models of one folder, opened once in each process that serves them."""
 
-    def __init__(self, settings: Settings, lane_threads: Callable[[], int]) -> None:
+    def __init__(self, settings: Settings, lane_threads: Callable[[], int], opened: Callable[[str, str], None]) -> None:
         """Nothing is read or opened yet: the process that will serve may still have to be forked.
 
         Args:
             settings: of the service: folder, names, the rule of readiness.
             lane_threads: gives the number of threads of this process's lane.
+            opened: told the name and version of every model that is ready.
         """
         self._folder = settings.models
         self._model_name = settings.model_name
         self._ready = settings.ready
         self._on_missing_provider = settings.on_missing_provider
         self._lane_threads = lane_threads
+        self._opened = opened
         self._lock = threading.Lock()
-        self._opened_in = 0
+        self._is_open = False
+        os.register_at_fork(after_in_child=self._forget)
         self._versions: dict[str, dict[str, Version]] = {}
         self._default: dict[str, Model] = {}
 
     def open(self) -> None:
         """Opens every model for this process, once a process id; a model that fails is a state, no error."""
-        if self._opened_in == os.getpid():
-            return
         with self._lock:
-            if self._opened_in == os.getpid():
+            if self._is_open:
                 return
             self._versions, self._default = {}, {}
             self._open_all()
-            self._opened_in = os.getpid()
+            self._is_open = True
+
+    def _forget(self) -> None:
+        """A forked process opens its own sessions: a pool of threads doesn't survive a fork."""
+        self._lock = threading.Lock()
+        self._is_open = False
 
     def get(self, name: str, version: str | None = None) -> Model:
         """The model that answers.
@@ -83,7 +89,7 @@ class Repository:
             UnknownModel, UnknownVersion: there is none.
             NotReady: it is there and could not be loaded; the message says why.
         """
-        if self._opened_in != os.getpid():
+        if not self._is_open:
             self.open()
         if version is None:
             model = self._default.get(name)
@@ -195,6 +201,7 @@ class Repository:
             return
         row.state = READY
         self._default[name] = row.model
+        self._opened(name, row.version)
         _log.info(
             "model %s version %s is ready after %.2f s on %s with %d thread(s)",
             name,

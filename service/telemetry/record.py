@@ -1,0 +1,113 @@
+"""Takes note of every inference that is over: sums for the metrics, a line for the journal."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+
+from service.telemetry.journal import Journal
+from service.telemetry.outcome import Outcome, Timing
+from service.telemetry.series import STORE, Key
+from service.telemetry.tally import Tally
+
+_log = logging.getLogger(__name__)
+
+_MOST_HISTOGRAMS = 200
+_OTHER = ("other", "")
+_LONGEST_UNWRITTEN_NS = 10_000_000
+_STRAY = "pinion_requests_without_model"
+_STRAY_TEXT = "Number of inference requests that named no model there is, by status"
+
+
+class Recorder:
+    """The book of one process.
+
+    By default it writes after every request. A worker that calls `flush` itself turns that off with `gather`, so
+    that the requests of a turn are written together. Counters are kept for every model version; the histograms of
+    those beyond the first 200 are one, called `other`.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._lock = threading.Lock()
+        self._tallies: dict[tuple[str, str], Tally] = {}
+        # What a parent had not written yet is the parent's to write.
+        os.register_at_fork(after_in_child=self._tallies.clear)
+        self._gathers = False
+        self._written_ns = 0
+        self._complained = False
+
+    def gather(self) -> None:
+        """Leaves the writing to `flush`."""
+        self._gathers = True
+
+    @property
+    def keeps_lines(self) -> bool:
+        """Whether successes need an outcome, for their line in the journal."""
+        return self._journal.every_request
+
+    def succeed(self, model: str, version: str, timing: Timing) -> None:
+        """Takes note of a request that was answered, where nothing but figures is kept."""
+        tally = self._tallies.get((model, version)) or self._tally(model, version)
+        if self._gathers:
+            tally.succeed(timing)
+            return
+        with self._lock:
+            tally.succeed(timing)
+            self._write(tally)
+
+    def record(self, outcome: Outcome) -> None:
+        """Takes note of one request; a fault here is logged once and never reaches the request."""
+        self._journal.note(outcome)
+        if outcome.model is None or outcome.version is None:
+            self._stray(outcome.status)
+        elif outcome.error is None:
+            self.succeed(outcome.model, outcome.version, outcome.timing)
+        else:
+            with self._lock:
+                tally = self._tally(outcome.model, outcome.version)
+                tally.fail(outcome)
+                if not self._gathers:
+                    self._write(tally)
+
+    def flush(self, *, idle: bool) -> None:
+        """Writes what has gathered: all of it before the process sleeps, else now and then."""
+        now_ns = time.perf_counter_ns()
+        if not idle and now_ns - self._written_ns < _LONGEST_UNWRITTEN_NS:
+            return
+        self._written_ns = now_ns
+        for tally in self._tallies.values():
+            if tally.dirty:
+                self._write(tally)
+
+    def prepare(self, model: str, version: str) -> None:
+        """Makes the series of a model before its first request needs them, which takes milliseconds."""
+        with self._lock:
+            self._tally(model, version)
+
+    def _stray(self, status: int) -> None:
+        try:
+            STORE.value(Key("counter", _STRAY, _STRAY, ("status",), (str(status),), _STRAY_TEXT)).inc(1)
+        except OSError as fault:
+            self._complain(fault)
+
+    def _write(self, tally: Tally) -> None:
+        try:
+            tally.flush()
+        except OSError as fault:
+            self._complain(fault)
+
+    def _tally(self, model: str, version: str) -> Tally:
+        key = (model, version)
+        tally = self._tallies.get(key)
+        if tally is None:
+            histograms = key if len(self._tallies) < _MOST_HISTOGRAMS else _OTHER
+            tally = self._tallies[key] = Tally(model, version, histograms)
+        return tally
+
+    def _complain(self, fault: OSError) -> None:
+        if not self._complained:
+            self._complained = True
+            _log.error("metrics can't be written and will have gaps: %s", fault)

@@ -1,0 +1,184 @@
+"""The way of an inference: read, hand in, and, when somebody asks for the answer, run and write.
+
+Nothing runs before the first `next()` of the answer. PEP 3333 allows it: a server must not assume that
+`start_response` was called before iteration begins. A worker that gathers many requests before it asks for the
+first answer lets them run together.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from service.catalog.model import Model
+from service.catalog.repository import Repository
+from service.errors import InternalError, ServiceError
+from service.schedule.batcher import Ticket
+from service.telemetry.outcome import Outcome, Timing
+from service.telemetry.record import Recorder
+from service.web import intake
+from service.web.answer import Answer, failure
+from service.web.protocols import Asked, Form
+
+_log = logging.getLogger(__name__)
+
+StartResponse: TypeAlias = Callable[..., Any]
+
+
+class Desk:
+    """Where inferences begin.
+
+    Attributes:
+        repository: of the models.
+        recorder: takes note of every inference that is over.
+        max_body_bytes: limit of a body, on the wire and decompressed.
+    """
+
+    __slots__ = ("max_body_bytes", "recorder", "repository")
+
+    def __init__(self, repository: Repository, recorder: Recorder, max_body_bytes: int) -> None:
+        self.repository = repository
+        self.recorder = recorder
+        self.max_body_bytes = max_body_bytes
+
+
+class Inference:
+    """One inference on its way, and the WSGI answer to it.
+
+    It is read when it is made; its first `next()` runs the model if nobody has, calls `start_response` and gives
+    the body. An error waits until then, too.
+    """
+
+    __slots__ = (
+        "_asked",
+        "_desk",
+        "_environ",
+        "_error",
+        "_form",
+        "_is_over",
+        "_model",
+        "_read_ns",
+        "_started_ns",
+        "_ticket",
+        "identity",
+        "start_response",
+    )
+
+    def __init__(self, desk: Desk, environ: dict[str, Any], name: str, version: str | None, form: Form) -> None:
+        """Reads the request and takes a place in the model's queue.
+
+        Args:
+            desk: where it begins.
+            environ: of the request.
+            name: of the model.
+            version: None for the newest.
+            form: how the request is read and the answer written.
+        """
+        self._desk = desk
+        self._environ = environ
+        self._form = form
+        self._started_ns: int = environ.get("pinion.arrival_ns") or time.perf_counter_ns()
+        self.identity = intake.request_id(environ)
+        self.start_response: StartResponse | None = None
+        self._is_over = False
+        self._error: ServiceError | None = None
+        self._model: Model | None = None
+        self._ticket: Ticket | None = None
+        self._asked: Asked | None = None
+        try:
+            model = self._model = desk.repository.get(name, version)
+            asked = self._asked = form.read(intake.read_body(environ, desk.max_body_bytes), environ, model)
+            self._ticket = model.submit(asked.feeds, asked.outputs)
+        except ServiceError as error:
+            self._error = error
+        except Exception as fault:  # noqa: BLE001 - logged with its traceback, told to the caller as a 500
+            self._error = self._internal(fault)
+        self._read_ns = time.perf_counter_ns()
+
+    def __iter__(self) -> Inference:
+        return self
+
+    def __next__(self) -> bytes:
+        if self._is_over or self.start_response is None:
+            raise StopIteration
+        answer = self.finish()
+        self.start_response(answer.status_line, answer.headers)
+        return answer.body
+
+    def close(self) -> None:
+        """The end of the answer; of one that nobody asked for, the place in the queue is given up."""
+        if not self._is_over and self._model is not None and self._ticket is not None:
+            self._model.withdraw(self._ticket)
+
+    def finish(self) -> Answer:
+        """Runs the model if nobody has, and writes the answer; never raises."""
+        self._is_over = True
+        if self._error is None:
+            try:
+                answer = self._written()
+            except ServiceError as error:
+                self._error = error
+                if error.status >= 500:  # noqa: PLR2004 - a server's fault, not the caller's
+                    _log.error("request %s: %s", self.identity, error, exc_info=error)
+            except Exception as fault:  # noqa: BLE001 - as above
+                self._error = self._internal(fault)
+            else:
+                self._record(answer)
+                return answer
+        answer = failure(self._error, self.identity)
+        self._record(answer)
+        return answer
+
+    def _written(self) -> Answer:
+        model, ticket = self._model, self._ticket
+        if model is None or ticket is None:
+            raise RuntimeError("an inference without an error has a ticket")
+        return self._form.write(self._asked, model.finish(ticket), self._environ, model, self.identity)
+
+    def _internal(self, fault: Exception) -> InternalError:
+        _log.exception("request %s: internal error", self.identity, exc_info=fault)
+        return InternalError("internal error; the log has the reason under this request's id")
+
+    def _timing(self) -> Timing:
+        ended_ns = time.perf_counter_ns()
+        read_ns, total_ns = self._read_ns - self._started_ns, ended_ns - self._started_ns
+        ticket = self._ticket
+        if ticket is None or not ticket.ended_ns:
+            return Timing(0, 0, False, read_ns, 0, 0, 0, total_ns)
+        started_ns, ended_run_ns = ticket.started_ns, ticket.ended_ns
+        return Timing(
+            ticket.rows,
+            ticket.batch_rows,
+            ticket.leads,
+            read_ns,
+            started_ns - ticket.submitted_ns,
+            ended_run_ns - started_ns,
+            ended_ns - ended_run_ns,
+            total_ns,
+        )
+
+    def _record(self, answer: Answer) -> None:
+        recorder, model, error = self._desk.recorder, self._model, self._error
+        timing = self._timing()
+        if error is None and model is not None and not recorder.keeps_lines:
+            recorder.succeed(model.name, model.version, timing)
+            return
+        environ = self._environ
+        recorder.record(
+            Outcome(
+                model=None if model is None else model.name,
+                version=None if model is None else model.version,
+                request_id=self.identity,
+                method=environ.get("REQUEST_METHOD", ""),
+                path=environ.get("PATH_INFO", ""),
+                client=environ.get("REMOTE_ADDR", ""),
+                status=answer.status,
+                error=None if error is None else error.slug,
+                executed=timing.run_ns > 0,
+                timing=timing,
+                bytes_in=int(environ.get("CONTENT_LENGTH") or 0),
+                bytes_out=len(answer.body),
+            )
+        )
