@@ -15,7 +15,7 @@ from service.telemetry.journal import Journal
 from service.telemetry.record import Recorder
 from service.telemetry.series import key_files_by
 from service.web.alias_routes import alias_routes
-from service.web.inference import Desk
+from service.web.inference import Desk, Inference
 from service.web.server import create_flask
 from service.web.v1_routes import v1_routes
 from service.web.v2_routes import v2_routes
@@ -49,5 +49,8 @@ def create_app(settings: Settings | None = None) -> Flask:
 def _offer_hooks(app: Any, repository: Repository, recorder: Recorder) -> None:
     """What the fork hooks and the gathering worker call; under another server nobody does, and all is correct."""
     app.pinion_open = repository.open
+    app.pinion_fit = repository.fit
     app.pinion_gather = recorder.gather
     app.pinion_flush = recorder.flush
+    app.pinion_deferred = (Inference,)
+    app.pinion_aside = frozenset({"/metrics", "/v2/models/stats"})

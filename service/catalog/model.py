@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from service.catalog.config import LoadedConfig, ModelConfig
 from service.catalog.probe import probe
@@ -22,6 +22,15 @@ from service.wire.signature import Signature
 _log = logging.getLogger(__name__)
 _PROBE_S = 0.4
 _TRITONS_DEFAULT_ROWS = 4
+
+
+class Source(NamedTuple):
+    """Where a model version comes from."""
+
+    name: str
+    version: str
+    path: Path
+    loaded: LoadedConfig
 
 
 class Model:
@@ -55,7 +64,7 @@ class Model:
         "version",
     )
 
-    def __init__(self, name: str, version: str, session: Session, loaded: LoadedConfig) -> None:
+    def __init__(self, name: str, version: str, session: Session, loaded: LoadedConfig, curve: Curve | None) -> None:
         self.name = name
         self.version = version
         self.config: ModelConfig = loaded.config
@@ -68,7 +77,7 @@ class Model:
         self.threads = session.threads
         self.load_s = 0.0
         self._session = session
-        self.curve = _curve(session, loaded.config)
+        self.curve = curve or _curve(session, loaded.config)
         self._batcher = Batcher(
             session.run,
             Merging(session.inputs, self.signature.output_names, self.curve, loaded.config.max_batch_size),
@@ -133,21 +142,27 @@ class Model:
             _log.info("model %s: zeros are no input for a warm-up (%s)", self.name, fault.__cause__ or fault)
 
 
-def open_model(name: str, version: str, path: Path, loaded: LoadedConfig, lane_threads: int) -> Model:
+def open_model(found: Source, lane_threads: int, curve: Curve | None = None) -> Model:
     """Opens and warms one version.
+
+    Args:
+        found: which, and where.
+        lane_threads: intra-op threads where the configuration names no number.
+        curve: what an earlier test of merging found; None to test.
 
     Raises:
         ModelLoadError: with the reason in words.
     """
     started_s = time.monotonic()
-    session = open_session(path, loaded.engine, lane_threads)
+    loaded = found.loaded
+    session = open_session(found.path, loaded.engine, lane_threads)
     unknown = loaded.config.unknown_names(
         [spec.name for spec in session.inputs], [spec.name for spec in session.outputs]
     )
     if unknown:
         raise ModelLoadError("; ".join(unknown))
-    model = Model(name, version, session, loaded)
-    model.warm_up(path.parent)
+    model = Model(found.name, found.version, session, loaded, curve)
+    model.warm_up(found.path.parent)
     model.load_s = time.monotonic() - started_s
     return model
 

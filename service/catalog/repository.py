@@ -11,7 +11,7 @@ from pathlib import Path
 
 from service.catalog.config import LoadedConfig, load_config
 from service.catalog.layout import Found, scan
-from service.catalog.model import Model, open_model
+from service.catalog.model import Model, Source, open_model
 from service.errors import ConfigurationError, ModelLoadError, NotReady, UnknownModel, UnknownVersion
 from service.settings import Settings
 
@@ -29,6 +29,7 @@ class Version:
     state: str = LOADING
     reason: str = ""
     model: Model | None = None
+    source: Source | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,29 @@ class Repository:
         """A forked process opens its own sessions: a pool of threads doesn't survive a fork."""
         self._lock = threading.Lock()
         self._is_open = False
+
+    def fit(self) -> None:
+        """Opens sessions anew whose number of threads is no longer that of the lane; the old ones serve meanwhile.
+
+        For one thread beside those that serve. A session that can't be opened again stays as it is.
+        """
+        if not self._is_open:
+            return
+        threads = self._lane_threads()
+        for name, versions in self._versions.items():
+            for row in versions.values():
+                model, source = row.model, row.source
+                if model is None or source is None or model.config.threads is not None or model.threads == threads:
+                    continue
+                try:
+                    fitted = open_model(source, threads, model.curve)
+                except ModelLoadError as fault:
+                    _log.warning("model %s keeps %d thread(s): %s", name, model.threads, fault)
+                    continue
+                row.model = fitted
+                if self._default.get(name) is model:
+                    self._default[name] = fitted
+                _log.info("model %s version %s: %d thread(s) now", name, row.version, threads)
 
     def get(self, name: str, version: str | None = None) -> Model:
         """The model that answers.
@@ -190,7 +214,8 @@ class Repository:
 
     def _open_version(self, name: str, row: Version, path: Path, loaded: LoadedConfig) -> None:
         try:
-            row.model = open_model(name, row.version, path, loaded, self._lane_threads())
+            row.source = Source(name, row.version, path, loaded)
+            row.model = open_model(row.source, self._lane_threads())
         except ModelLoadError as fault:
             row.state, row.reason = UNAVAILABLE, str(fault)
             _log.error("model %s version %s can't be served: %s", name, row.version, fault)

@@ -1,0 +1,142 @@
+"""Bytes on their way to clients, bounded for the whole worker."""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+from typing import Any
+
+from service.prefork.connection import LINGER, SENDING, Connection
+
+_SMALL_BYTES = 65_536
+_LINGER_S = 2.0
+_WOULD_BLOCK = (BlockingIOError, InterruptedError, ssl.SSLWantWriteError, ssl.SSLWantReadError)
+
+
+class Outbox:
+    """Sends what a socket takes at once and keeps the rest, at most `max_unsent_bytes` over all connections."""
+
+    def __init__(self, exchange: Any, max_unsent_bytes: int, write_timeout_s: float) -> None:
+        self._exchange = exchange
+        self._max_unsent_bytes = max_unsent_bytes
+        self._write_timeout_s = write_timeout_s
+        self._slow: dict[Connection, None] = {}
+        self.unsent_bytes = 0
+
+    def send(self, connection: Connection, head: bytes, body: bytes) -> None:
+        """Sends an answer."""
+        try:
+            if len(body) < _SMALL_BYTES:
+                data: bytes = head + body
+                sent = connection.sock.send(data)
+                if sent == len(data):
+                    self._exchange.sent(connection)
+                    return
+                parts = [memoryview(data)]
+            else:
+                parts = [memoryview(head), memoryview(body)]
+                sent = _send_parts(connection.sock, parts)
+        except _WOULD_BLOCK:
+            sent = 0
+            parts = [memoryview(head), memoryview(body)]
+        except OSError:
+            self._exchange.close(connection)
+            return
+        self._keep(connection, parts, sent)
+
+    def send_now(self, connection: Connection, data: bytes) -> None:
+        """Sends an interim answer; a client whose socket can't take 25 bytes does without it."""
+        try:
+            connection.sock.send(data)
+        except OSError:
+            return
+
+    def send_last(self, connection: Connection, data: bytes) -> None:
+        """Sends an answer after which nothing of the client is read as a request."""
+        try:
+            sent = connection.sock.send(data)
+        except _WOULD_BLOCK:
+            sent = 0
+        except OSError:
+            self._exchange.close(connection)
+            return
+        if sent < len(data):
+            self._keep(connection, [memoryview(data)], sent)
+            return
+        self._linger(connection)
+
+    def _linger(self, connection: Connection) -> None:
+        """Waits until the client has read: closing over unread bytes would reset the connection (RFC 9112 9.6)."""
+        connection.state = LINGER
+        connection.deadline_s = self._exchange.now_s + _LINGER_S
+        try:
+            connection.sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            self._exchange.close(connection)
+
+    def _keep(self, connection: Connection, parts: list[memoryview], sent: int) -> None:
+        connection.unsent = _rest(parts, sent)
+        connection.unsent_bytes = sum(map(len, connection.unsent))
+        if not connection.unsent:
+            self._exchange.sent(connection)
+            return
+        connection.state = SENDING
+        connection.deadline_s = self._exchange.now_s + self._write_timeout_s
+        self.unsent_bytes += connection.unsent_bytes
+        self._slow[connection] = None
+        self._exchange.watch(connection, select.EPOLLOUT)
+        self._bound(connection)
+
+    def _bound(self, newest: Connection) -> None:
+        """Closes the slowest readers, those that have waited longest, until the rest fits."""
+        while self.unsent_bytes > self._max_unsent_bytes and len(self._slow) > 1:
+            slowest = next(iter(self._slow))
+            if slowest is newest:
+                return
+            self._exchange.close(slowest)
+
+    def flush(self, connection: Connection) -> None:
+        """Sends more of what is kept."""
+        try:
+            sent = _send_parts(connection.sock, connection.unsent)
+        except _WOULD_BLOCK:
+            return
+        except OSError:
+            self._exchange.close(connection)
+            return
+        connection.unsent = _rest(connection.unsent, sent)
+        connection.unsent_bytes -= sent
+        self.unsent_bytes -= sent
+        connection.deadline_s = self._exchange.now_s + self._write_timeout_s
+        if connection.unsent:
+            return
+        self._slow.pop(connection, None)
+        if connection.keep_alive:
+            self._exchange.sent(connection)
+        else:
+            self._exchange.watch(connection, select.EPOLLIN)
+            self._linger(connection)
+
+    def forget(self, connection: Connection) -> None:
+        """Drops what is kept for a connection that is closed."""
+        self.unsent_bytes -= connection.unsent_bytes
+        connection.unsent, connection.unsent_bytes = [], 0
+        self._slow.pop(connection, None)
+
+
+def _send_parts(sock: socket.socket, parts: list[memoryview]) -> int:
+    if isinstance(sock, ssl.SSLSocket):
+        return sock.send(parts[0]) if parts else 0
+    return sock.sendmsg(parts)
+
+
+def _rest(parts: list[memoryview], sent: int) -> list[memoryview]:
+    rest: list[memoryview] = []
+    for part in parts:
+        if sent >= len(part):
+            sent -= len(part)
+            continue
+        rest.append(part[sent:])
+        sent = 0
+    return rest

@@ -1,0 +1,115 @@
+"""The bytes of an answer: status line, headers, and the JSON of what is refused below the application."""
+
+from __future__ import annotations
+
+import json
+import time
+from email.utils import formatdate
+from http import HTTPStatus
+
+from service.prefork.connection import Connection
+
+_HOP_BY_HOP = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "te",
+        "trailers",
+        "transfer-encoding",
+        "upgrade",
+        "server",
+        "date",
+    }
+)
+"""Headers that the server owns (RFC 9110 section 7.6.1, and gunicorn's own)."""
+_OURS, _LENGTH, _THEIRS = range(3)
+_MOST_NAMES = 256
+_WITHOUT_BODY = ("1", "204", "304")
+
+
+class InvalidResponse(ValueError):
+    """The application gave a status or header that can't be sent."""
+
+
+class HeadWriter:
+    """Formats heads; knows the time to the second."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._second = 0
+        self._fixed = {True: "", False: ""}
+        self._kinds: dict[str, int] = {}
+
+    def head(self, connection: Connection, body_bytes: int, *, keep_alive: bool) -> bytes:
+        """The head of the answer that the application started on a connection.
+
+        Args:
+            connection: with the application's status and headers.
+            body_bytes: size of the whole body.
+            keep_alive: what `Connection` says.
+
+        Raises:
+            InvalidResponse: a line break within a header, or no Latin-1.
+        """
+        status, headers = connection.status or "", connection.headers
+        second = int(time.time())
+        if second != self._second:
+            self._renew(second)
+        lines = [f"HTTP/1.1 {status}\r\n", self._fixed[keep_alive]]
+        sized = False
+        for name, value in headers:
+            kind = self._kinds.get(name)
+            if kind is None:
+                kind = self._learn(name)
+            if kind == _OURS:
+                continue
+            sized = sized or kind == _LENGTH
+            lines.append(f"{name}: {value}\r\n")
+        if not sized and has_body(status):
+            lines.append(f"Content-Length: {body_bytes}\r\n")
+        lines.append("\r\n")
+        text = "".join(lines)
+        # One break for each line and no other: what an application passes on can't split the answer.
+        if text.count("\n") != len(lines) + 2 or text.count("\r") != len(lines) + 2:
+            raise InvalidResponse(f"a line break in the status or a header of {status!r}")
+        try:
+            return text.encode("latin-1")
+        except UnicodeEncodeError as fault:
+            raise InvalidResponse(f"a header is no Latin-1: {fault}") from None
+
+    def _learn(self, name: str) -> int:
+        lower = name.lower()
+        kind = _OURS if lower in _HOP_BY_HOP else _LENGTH if lower == "content-length" else _THEIRS
+        if len(self._kinds) < _MOST_NAMES:
+            self._kinds[name] = kind
+        return kind
+
+    def _renew(self, second: int) -> None:
+        self._second = second
+        common = f"Server: {self._server}\r\nDate: {formatdate(second, usegmt=True)}\r\nConnection: "
+        self._fixed = {True: f"{common}keep-alive\r\n", False: f"{common}close\r\n"}
+
+
+def has_body(status: str) -> bool:
+    """Whether an answer of this status carries a body (RFC 9110 section 6.4.1)."""
+    return not status.startswith(_WITHOUT_BODY)
+
+
+def refusal(status: int, sentence: str, slug: str = "invalid-request") -> bytes:
+    """A whole answer for a request that never reached the application; the connection closes after it."""
+    phrase = HTTPStatus(status).phrase
+    body = json.dumps(
+        {
+            "error": sentence,
+            "type": f"/problems/{slug}",
+            "title": phrase,
+            "status": status,
+        }
+    ).encode()
+    head = (
+        f"HTTP/1.1 {status} {phrase}\r\nDate: {formatdate(usegmt=True)}\r\nConnection: close\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode("latin-1") + body

@@ -1,0 +1,73 @@
+"""What `gunicorn.conf.py` asks for when it is read: settings, addresses, the default number of workers."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shlex
+import sys
+
+from gunicorn.config import Config
+
+from service.errors import ConfigurationError
+from service.host.plan import make_plan
+from service.host.topology import read_machine
+from service.prefork import run_dir
+from service.settings import Settings, resolve
+
+_STOCK_CONNECTIONS = 64
+_MOST_CONNECTIONS = 10_000
+_FILES_KEPT_FREE = 200
+
+
+def prepare() -> Settings:
+    """Reads the settings and claims the run folder; ends the start with all problems if they can't be used."""
+    try:
+        settings = resolve(os.environ).settings
+        run_dir.claim(settings.run_dir)
+    except ConfigurationError as fault:
+        lines = ["The configuration can't be used:", *(f"  {problem}" for problem in fault.problems)]
+        sys.stderr.write("\n".join(lines) + "\n")
+        raise SystemExit(1) from None
+    return settings
+
+
+def addresses(settings: Settings) -> list[str]:
+    """Where to listen: this machine only until a port is set; then the operators' address."""
+    main = "127.0.0.1:8000" if settings.port is None else f"0.0.0.0:{settings.port}"
+    return [main, settings.operator_bind] if settings.operator_bind else [main]
+
+
+def default_workers() -> int:
+    """One worker for each lane of the plan."""
+    return len(make_plan(read_machine(), None).lanes)
+
+
+def io_threads(wanted: int) -> int:
+    """Threads of a stock worker; 1 if the command line asks for `sync`.
+
+    With more than one, gunicorn runs `gthread` when it is asked for `sync`, and says nothing.
+    """
+    return 1 if _asked_worker_class() == "sync" else wanted
+
+
+def connections() -> int:
+    """Open connections of one worker: what its files allow, or few for a stock worker on the command line.
+
+    A stock worker that takes many leaves other workers idle; ours shares them out.
+    """
+    if _asked_worker_class() in ("sync", "gthread"):
+        return _STOCK_CONNECTIONS
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(1, min(_MOST_CONNECTIONS, files - _FILES_KEPT_FREE))
+
+
+def _asked_worker_class() -> str | None:
+    """The worker class that the command line or GUNICORN_CMD_ARGS name, which win over the file."""
+    parser = Config().parser()
+    for arguments in (sys.argv[1:], shlex.split(os.environ.get("GUNICORN_CMD_ARGS", ""))):
+        options, _ = parser.parse_known_args(arguments)
+        if options.worker_class is not None:
+            name: str = options.worker_class
+            return name
+    return None
