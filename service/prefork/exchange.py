@@ -1,24 +1,19 @@
-"""Requests in, answers out: everything that happens on the connections of one worker."""
+"""The connections of one worker: what arrives on them, and how they end."""
 
 from __future__ import annotations
 
-import math
 import select
 import ssl
-import threading
-import time
-from collections import deque
-from collections.abc import Callable, Iterable
 from typing import Any
 
+from service.prefork.answers import Answers
 from service.prefork.balance import Balance
 from service.prefork.chunks import ChunkedBody
-from service.prefork.connection import BODY, CLOSED, HEAD, IDLE, IN_HAND, LINGER, Connection, Input
+from service.prefork.connection import BODY, CLOSED, HEAD, IDLE, IN_HAND, LINGER, Connection
 from service.prefork.head import HeadParser
-from service.prefork.observers import observers
 from service.prefork.outbox import Outbox
 from service.prefork.refusals import Refusal
-from service.prefork.response import HeadWriter, InvalidResponse, has_body, refusal
+from service.prefork.response import refusal
 from service.prefork.worker_settings import WorkerSettings
 
 _READ_BYTES = 262_144
@@ -28,52 +23,30 @@ _END_OF_HEAD = b"\r\n\r\n"
 
 
 class Exchange:
-    """The connections of a worker and the requests in hand.
+    """The open connections.
 
     Attributes:
-        connections: open ones by file number.
-        gathered: requests handed to the application whose answers have not been asked for.
-        waiting: those of them that are being answered, one after the other.
+        connections: by file number.
+        answers: the requests in hand.
+        outbox: what clients have not taken yet.
         balance: the other workers; None where there are none.
         now_s: monotonic time of this turn.
         arrival_ns: performance counter of this turn, in every environ.
         closing: whether answers say `Connection: close`.
-        lock: held by the loop except while a model runs.
-        run_began_s: monotonic time at which the run that is on began; 0 while there is none.
-        stands_in: whether the watchdog acts for the loop.
-        finished: connections whose answers were computed aside.
-        take_aside: hands a request to the watchdog.
     """
 
     def __init__(self, worker: Any, settings: WorkerSettings, poller: select.epoll) -> None:
         self._worker = worker
-        self._wsgi = worker.wsgi
         self._settings = settings
         self._poller = poller
         self._parser = HeadParser(worker.cfg)
-        self._writer = HeadWriter("gunicorn")
-        self._outbox = Outbox(self, settings.max_unsent_bytes, settings.write_timeout_s)
-        self._flush_records = getattr(worker.wsgi, "pinion_flush", None)
-        if self._flush_records is not None:
-            worker.wsgi.pinion_gather()
-        self._observers = observers(worker)
-        self._deferred: tuple[type, ...] = tuple(getattr(worker.wsgi, "pinion_deferred", ()))
-        self._aside: frozenset[str] = getattr(worker.wsgi, "pinion_aside", frozenset())
-        self.take_aside: Callable[[Connection, dict[str, Any]], None] = self._no_watchdog
-        self.lock = threading.Lock()
-        self.run_began_s = 0.0
-        self.stands_in = False
-        self.finished: deque[tuple[Connection, list[bytes] | None]] = deque()
         self.connections: dict[int, Connection] = {}
-        self.gathered: deque[tuple[Connection, Iterable[bytes]]] = deque()
-        self.waiting: deque[tuple[Connection, Iterable[bytes]]] = deque()
+        self.outbox = Outbox(self, settings.max_unsent_bytes, settings.write_timeout_s)
+        self.answers = Answers(self, worker)
+        self.balance: Balance | None = None
         self.now_s = 0.0
         self.arrival_ns = 0
         self.closing = False
-        self.balance: Balance | None = None
-
-    def _no_watchdog(self, connection: Connection, environ: dict[str, Any]) -> None:
-        self.finished.append((connection, self.computed(connection, environ)))
 
     def take_over(self, connection: Connection, data: bytes) -> None:
         """Takes in a connection that another worker has read from."""
@@ -158,7 +131,7 @@ class Exchange:
             connection.received = data[stop:] if len(data) > stop else b""
             # Only a request that stands alone can be handed to another worker.
             connection.request = data if len(data) == stop and self.balance is not None else b""
-            self._hand_over(connection, data[start:stop])
+            self.answers.hand_in(connection, data[start:stop])
             return
         body = connection.body = bytearray(length)
         connection.filled = len(data) - start
@@ -170,7 +143,7 @@ class Exchange:
         connection.state = BODY
         connection.deadline_s = self.now_s + self._settings.body_timeout_s
         if connection.head.expect_continue:
-            self._outbox.send_now(connection, _CONTINUE)
+            self.outbox.send_now(connection, _CONTINUE)
 
     def _receive_body(self, connection: Connection) -> None:
         body = connection.body
@@ -189,7 +162,7 @@ class Exchange:
         connection.deadline_s += count / _SLOWEST_BODY_BYTES_A_S
         if connection.filled == len(body):
             connection.body = None
-            self._hand_over(connection, body)
+            self.answers.hand_in(connection, body)
 
     def _feed_chunks(self, connection: Connection, data: bytes) -> None:
         connection.deadline_s += len(data) / _SLOWEST_BODY_BYTES_A_S
@@ -201,152 +174,7 @@ class Exchange:
         if done:
             decoder, connection.chunked = connection.chunked, None
             connection.received = decoder.rest
-            self._hand_over(connection, decoder.body)
-
-    def _hand_over(self, connection: Connection, body: bytes | bytearray) -> None:
-        """Gives the request to the application; its answer is asked for when everyone's request is in."""
-        connection.state = IN_HAND
-        connection.status = None
-        environ = connection.head.environ
-        environ["wsgi.input"] = Input(body)
-        environ["pinion.body"] = body
-        environ["pinion.arrival_ns"] = self.arrival_ns
-        if self._observers is not None:
-            self._observers.before(environ)
-        if environ["PATH_INFO"] in self._aside:
-            connection.deadline_s = math.inf
-            self.watch(connection, 0)
-            self.take_aside(connection, environ)
-            return
-        try:
-            answer = self._wsgi(environ, connection.start_response)
-        except Exception:  # the application's fault ends the request, not the worker
-            self._worker.log.exception("Error handling request %s", environ.get("RAW_URI"))
-            self._fail(connection)
-            return
-        if self.stands_in and not isinstance(answer, self._deferred):
-            self._answer(connection, answer)
-        else:
-            self.gathered.append((connection, answer))
-
-    def answer_gathered(self) -> int:
-        """Asks for the answers of this turn and sends them; returns how many there were."""
-        if self.finished:
-            self.send_finished()
-        todo, self.gathered = self.gathered, self.waiting
-        self.waiting = todo
-        count = len(todo)
-        while todo:
-            self._answer(*todo.popleft())
-        if count and self._flush_records is not None:
-            self._flush_records(idle=False)
-        return count
-
-    def hand_over_waiting(self) -> None:
-        """Gives requests that would have to wait to workers that are idle; the lock is held, a run is on."""
-        balance = self.balance
-        for waiting in (self.waiting, self.gathered):
-            while balance is not None and waiting:
-                connection, answer = waiting[-1]
-                peer = balance.idle_peer() if self._may_leave(connection, answer) else None
-                index = connection.listener.index
-                if peer is None or not balance.hand_over(peer, connection.sock, index, connection.request):
-                    return
-                waiting.pop()
-                _closed(answer)
-                self.close(connection)
-
-    def _may_leave(self, connection: Connection, answer: Iterable[bytes]) -> bool:
-        return isinstance(answer, self._deferred) and bool(connection.request) and connection.listener.tls is None
-
-    def idle(self) -> None:
-        """Told before the loop sleeps."""
-        if self._flush_records is not None:
-            self._flush_records(idle=True)
-
-    def computed(self, connection: Connection, environ: dict[str, Any]) -> list[bytes] | None:
-        """All parts of an answer, computed in whatever thread asks; None if the application failed."""
-        try:
-            answer = self._wsgi(environ, connection.start_response)
-            return _collected(answer)
-        except Exception as fault:  # noqa: BLE001 - logged with its traceback
-            self._log_failure(connection.head, fault)
-            return None
-
-    def send_finished(self) -> None:
-        """Sends what was computed aside."""
-        while self.finished:
-            connection, parts = self.finished.popleft()
-            if connection.state != IN_HAND:
-                continue
-            if parts is None:
-                self._fail(connection)
-            else:
-                self._send(connection, parts)
-
-    def _answer(self, connection: Connection, answer: Iterable[bytes]) -> None:
-        if connection.state != IN_HAND:
-            return
-        try:
-            if isinstance(answer, self._deferred) and not self.stands_in:
-                parts = self._run(answer)
-            else:
-                parts = _collected(answer)
-        except Exception as fault:  # noqa: BLE001 - logged with its traceback
-            self._log_failure(connection.head, fault)
-            self._fail(connection)
-            return
-        self._send(connection, parts)
-
-    def _run(self, answer: Iterable[bytes]) -> list[bytes]:
-        """An answer that may run a model: meanwhile the watchdog may stand in."""
-        if self.balance is not None:
-            self.balance.runs(on=True)
-        self.run_began_s = time.monotonic()
-        self.lock.release()
-        try:
-            return _collected(answer)
-        finally:
-            self.lock.acquire()
-            self.run_began_s = 0.0
-            if self.balance is not None:
-                self.balance.runs(on=False)
-
-    def _send(self, connection: Connection, parts: list[bytes]) -> None:
-        self._worker.nr += 1
-        body = parts[0] if len(parts) == 1 else b"".join(parts)
-        if connection.written:
-            body = b"".join([*connection.written, body])
-            connection.written = []
-        self._keep_alive(connection)
-        environ = connection.head.environ
-        try:
-            text = self._writer.head(connection, len(body), keep_alive=connection.keep_alive)
-        except InvalidResponse as fault:
-            self._log_failure(connection.head, fault)
-            self._fail(connection)
-            return
-        if environ["REQUEST_METHOD"] == "HEAD" or not has_body(connection.status or ""):
-            body = b""
-        if self._observers is not None:
-            self._observers.after(environ, connection.status or "", connection.headers, len(body), self.arrival_ns)
-        self._outbox.send(connection, text, body)
-
-    def _fail(self, connection: Connection) -> None:
-        connection.written = []
-        self.refuse(connection, 500, "internal error; the log has the reason", "internal-error")
-
-    def _log_failure(self, head: Any, fault: Exception) -> None:
-        traceback = None if isinstance(fault, InvalidResponse) else fault
-        self._worker.log.error("Error handling request %s: %s", head.environ.get("RAW_URI"), fault, exc_info=traceback)
-
-    def _keep_alive(self, connection: Connection) -> None:
-        if self.closing or self._worker.nr >= self._worker.max_requests:
-            connection.keep_alive = False
-        elif connection.keep_alive:
-            for name, value in connection.headers:
-                if name.lower() == "connection" and value.lower().strip() == "close":
-                    connection.keep_alive = False
+            self.answers.hand_in(connection, decoder.body)
 
     def sent(self, connection: Connection) -> None:
         """An answer has left whole: the next request of the connection, or its end."""
@@ -366,14 +194,14 @@ class Exchange:
         if event & (select.EPOLLERR | select.EPOLLHUP) and not event & select.EPOLLOUT:
             self.close(connection)
         else:
-            self._outbox.flush(connection)
+            self.outbox.flush(connection)
 
     def refuse(self, connection: Connection, status: int, sentence: str, slug: str = "invalid-request") -> None:
         """Answers below the application and closes; what the client is still sending is read away first."""
         connection.keep_alive = False
         connection.body = connection.chunked = None
         connection.received = b""
-        self._outbox.send_last(connection, refusal(status, sentence, slug))
+        self.outbox.send_last(connection, refusal(status, sentence, slug))
 
     def expire(self, connection: Connection) -> None:
         """A deadline has passed: an idle connection closes, a stalled request is told so."""
@@ -404,7 +232,7 @@ class Exchange:
         if connection.state == CLOSED:
             return
         connection.state = CLOSED
-        self._outbox.forget(connection)
+        self.outbox.forget(connection)
         del self.connections[connection.fd]
         if self.balance is not None:
             self.balance.connections(len(self.connections))
@@ -413,17 +241,3 @@ class Exchange:
         except OSError:
             self._worker.log.debug("connection %d was gone from the poll", connection.fd)
         connection.sock.close()
-
-
-def _closed(answer: Iterable[bytes]) -> None:
-    close = getattr(answer, "close", None)
-    if close is not None:
-        close()
-
-
-def _collected(answer: Iterable[bytes]) -> list[bytes]:
-    """All parts of a WSGI answer, which is closed whatever happens (PEP 3333)."""
-    try:
-        return list(answer)
-    finally:
-        _closed(answer)

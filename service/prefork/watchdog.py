@@ -27,7 +27,7 @@ class Watchdog(threading.Thread):
     def __init__(self, worker: Any) -> None:
         super().__init__(name="watchdog", daemon=True)
         self._worker = worker
-        self._exchange = worker.exchange
+        self._answers = worker.exchange.answers
         self._jobs: deque[tuple[Connection, dict[str, Any]]] = deque()
         self._called = threading.Event()
         self._fit = getattr(worker.wsgi, "pinion_fit", None)
@@ -48,32 +48,32 @@ class Watchdog(threading.Thread):
             self._called.clear()
             while self._jobs:
                 self._answer(*self._jobs.popleft())
-            began_s = self._exchange.run_began_s
+            began_s = self._answers.run_began_s
             if began_s and time.monotonic() - began_s > _LONG_RUN_S:
                 self._stand_in(began_s)
 
     def _stand_in(self, began_s: float) -> None:
         """Serves until that run is over."""
-        while self._exchange.run_began_s == began_s and not self._jobs:
+        while self._answers.run_began_s == began_s and not self._jobs:
             events = self._worker.poller.poll(_WAIT_S)
-            with self._exchange.lock:
-                if self._exchange.run_began_s != began_s:
+            with self._answers.lock:
+                if self._answers.run_began_s != began_s:
                     return
-                self._exchange.stands_in = True
+                self._answers.stands_in = True
                 try:
                     self._worker.serve(events)
-                    self._exchange.hand_over_waiting()
+                    self._answers.hand_over_waiting()
                     self._worker.beat_and_sweep(long_run=True)
                 finally:
-                    self._exchange.stands_in = False
+                    self._answers.stands_in = False
 
     def _answer(self, connection: Connection, environ: dict[str, Any]) -> None:
-        exchange = self._exchange
-        exchange.finished.append((connection, exchange.computed(connection, environ)))
-        if exchange.run_began_s and exchange.lock.acquire(timeout=_LONG_RUN_S):
+        answers = self._answers
+        answers.finished.append((connection, answers.computed(connection, environ)))
+        if answers.run_began_s and answers.lock.acquire(timeout=_LONG_RUN_S):
             try:
-                exchange.send_finished()
+                answers.send_finished()
             finally:
-                exchange.lock.release()
+                answers.lock.release()
         else:
             os.write(self._worker.PIPE[1], b"1")

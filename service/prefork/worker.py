@@ -66,13 +66,14 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
         self._patient_until_s = 0.0
         self._paused_until_s = 0.0
         self.exchange = Exchange(self, self._settings, self.poller)
+        self._answers = self.exchange.answers
         self._busy_poll = BusyPoll(self._settings.busy_poll_s)
         self._beaten_s = self._swept_s = 0.0
         self.exchange.balance = self._join_others()
         self._listen(on=True)
-        self.exchange.lock.acquire()
+        self.exchange.answers.lock.acquire()
         watchdog = Watchdog(self)
-        self.exchange.take_aside = watchdog.take
+        self.exchange.answers.take_aside = watchdog.take
         watchdog.start()
 
     def _join_others(self) -> Balance | None:
@@ -118,7 +119,7 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
         exchange = self.exchange
         self.serve(self._poll())
         began_s = exchange.now_s
-        self._busy_poll.worked(began_s, exchange.answer_gathered())
+        self._busy_poll.worked(began_s, exchange.answers.answer_gathered())
         self.beat_and_sweep(long_run=False)
         if not self._accepting:
             self._resume_accepting()
@@ -150,13 +151,13 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
 
     def _poll(self) -> list[tuple[int, int]]:
         """What can be read or written; waits only if nothing is in hand."""
-        if self.exchange.gathered or self.exchange.finished:
+        if self._answers.gathered or self._answers.finished:
             return self.poller.poll(0)
         if self._busy_poll.wanted():
             events = self.poller.poll(0)
             if events or self._busy_poll.wanted():
                 return events
-        self.exchange.idle()
+        self._answers.idle()
         return self.poller.poll(self._patience_s())
 
     def _patience_s(self) -> float:

@@ -97,6 +97,11 @@ class Inference:
             self._error = self._internal(fault)
         self._read_ns = time.perf_counter_ns()
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the answer needs no run any more: another one's run gave it, or there is an error to tell."""
+        return self._ticket is None or self._ticket.ended_ns > 0
+
     def __iter__(self) -> Inference:
         return self
 

@@ -27,7 +27,7 @@ _LARGEST = {
     "FP64": sys.float_info.max,
 }
 """Largest magnitude that rounds to a finite number of the datatype (to nearest, ties to even)."""
-_EXACT = 2**53
+_EXACT = 2**53 - 1
 """Whole floats up to here stand for one integer only; beyond, the parser may have rounded the text."""
 _NUMBERS = frozenset({int, float})
 _WHOLE = frozenset({int})

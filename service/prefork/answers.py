@@ -1,0 +1,217 @@
+"""The requests of one worker that are in hand: given to the application, answered, sent.
+
+Every request of a turn is handed in before the first answer is asked for, so that one run of a model answers what
+arrived together.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from service.prefork.connection import IN_HAND, Connection, Input
+from service.prefork.observers import observers
+from service.prefork.response import HeadWriter, InvalidResponse, has_body
+
+
+class Answers:
+    """Requests in hand.
+
+    Attributes:
+        gathered: handed to the application, their answers not asked for.
+        waiting: those of them that are being answered, one after the other.
+        finished: computed aside, not sent.
+        lock: held by the loop except while a model runs.
+        run_began_s: monotonic time at which the run that is on began; 0 while there is none.
+        stands_in: whether the watchdog acts for the loop.
+        take_aside: hands a request to the watchdog.
+    """
+
+    def __init__(self, exchange: Any, worker: Any) -> None:
+        self._exchange = exchange
+        self._worker = worker
+        self._wsgi = worker.wsgi
+        self._writer = HeadWriter("gunicorn")
+        self._observers = observers(worker)
+        self._flush_records = getattr(worker.wsgi, "pinion_flush", None)
+        if self._flush_records is not None:
+            worker.wsgi.pinion_gather()
+        self._deferred: tuple[type[Any], ...] = tuple(getattr(worker.wsgi, "pinion_deferred", ()))
+        self._aside: frozenset[str] = getattr(worker.wsgi, "pinion_aside", frozenset())
+        self.take_aside: Callable[[Connection, dict[str, Any]], None] = self._no_watchdog
+        self.gathered: deque[tuple[Connection, Any]] = deque()
+        self.waiting: deque[tuple[Connection, Any]] = deque()
+        self.finished: deque[tuple[Connection, list[bytes] | None]] = deque()
+        self.lock = threading.Lock()
+        self.run_began_s = 0.0
+        self.stands_in = False
+
+    def _no_watchdog(self, connection: Connection, environ: dict[str, Any]) -> None:
+        self.finished.append((connection, self.computed(connection, environ)))
+
+    def hand_in(self, connection: Connection, body: bytes | bytearray) -> None:
+        """Gives the request to the application; its answer is asked for when everyone's request is in."""
+        connection.state = IN_HAND
+        connection.status = None
+        environ = connection.head.environ
+        environ["wsgi.input"] = Input(body)
+        environ["pinion.body"] = body
+        environ["pinion.arrival_ns"] = self._exchange.arrival_ns
+        if self._observers is not None:
+            self._observers.before(environ)
+        if environ["PATH_INFO"] in self._aside:
+            connection.deadline_s = math.inf
+            self._exchange.watch(connection, 0)
+            self.take_aside(connection, environ)
+            return
+        try:
+            answer = self._wsgi(environ, connection.start_response)
+        except Exception:  # the application's fault ends the request, not the worker
+            self._worker.log.exception("Error handling request %s", environ.get("RAW_URI"))
+            self._fail(connection)
+            return
+        if self.stands_in and not isinstance(answer, self._deferred):
+            self._answer(connection, answer)
+        else:
+            self.gathered.append((connection, answer))
+
+    def answer_gathered(self) -> int:
+        """Asks for the answers of this turn and sends them; returns how many there were."""
+        if self.finished:
+            self.send_finished()
+        todo, self.gathered = self.gathered, self.waiting
+        self.waiting = todo
+        count = len(todo)
+        while todo:
+            self._answer(*todo.popleft())
+        if count and self._flush_records is not None:
+            self._flush_records(idle=False)
+        return count
+
+    def hand_over_waiting(self) -> None:
+        """Gives requests that would have to wait to workers that are idle; the lock is held, a run is on."""
+        balance = self._exchange.balance
+        for waiting in (self.waiting, self.gathered):
+            while balance is not None and waiting:
+                connection, answer = waiting[-1]
+                peer = balance.idle_peer() if self._may_leave(connection, answer) else None
+                index = connection.listener.index
+                if peer is None or not balance.hand_over(peer, connection.sock, index, connection.request):
+                    return
+                waiting.pop()
+                _closed(answer)
+                self._exchange.close(connection)
+
+    def _may_leave(self, connection: Connection, answer: Any) -> bool:
+        return isinstance(answer, self._deferred) and bool(connection.request) and connection.listener.tls is None
+
+    def idle(self) -> None:
+        """Told before the loop sleeps."""
+        if self._flush_records is not None:
+            self._flush_records(idle=True)
+
+    def computed(self, connection: Connection, environ: dict[str, Any]) -> list[bytes] | None:
+        """All parts of an answer, computed in whatever thread asks; None if the application failed."""
+        try:
+            answer = self._wsgi(environ, connection.start_response)
+            return _collected(answer)
+        except Exception as fault:  # noqa: BLE001 - logged with its traceback
+            self._log_failure(connection.head, fault)
+            return None
+
+    def send_finished(self) -> None:
+        """Sends what was computed aside."""
+        while self.finished:
+            connection, parts = self.finished.popleft()
+            if connection.state != IN_HAND:
+                continue
+            if parts is None:
+                self._fail(connection)
+            else:
+                self._send(connection, parts)
+
+    def _answer(self, connection: Connection, answer: Any) -> None:
+        if connection.state != IN_HAND:
+            return
+        try:
+            if self.stands_in or not isinstance(answer, self._deferred):
+                parts = _collected(answer)
+            else:
+                parts = [next(answer) if answer.is_settled else self._run(answer)]
+        except Exception as fault:  # noqa: BLE001 - logged with its traceback
+            self._log_failure(connection.head, fault)
+            self._fail(connection)
+            return
+        self._send(connection, parts)
+
+    def _run(self, answer: Any) -> bytes:
+        """The one part of an answer that has to run its model: meanwhile the watchdog may stand in."""
+        balance = self._exchange.balance
+        if balance is not None:
+            balance.runs(on=True)
+        self.run_began_s = time.monotonic()
+        self.lock.release()
+        try:
+            body: bytes = next(answer)
+        finally:
+            self.lock.acquire()
+            self.run_began_s = 0.0
+            if balance is not None:
+                balance.runs(on=False)
+        return body
+
+    def _send(self, connection: Connection, parts: list[bytes]) -> None:
+        self._worker.nr += 1
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        if connection.written:
+            body = b"".join([*connection.written, body])
+            connection.written = []
+        self._keep_alive(connection)
+        environ = connection.head.environ
+        try:
+            text = self._writer.head(connection, len(body), keep_alive=connection.keep_alive)
+        except InvalidResponse as fault:
+            self._log_failure(connection.head, fault)
+            self._fail(connection)
+            return
+        if environ["REQUEST_METHOD"] == "HEAD" or not has_body(connection.status or ""):
+            body = b""
+        if self._observers is not None:
+            self._observers.after(
+                environ, connection.status or "", connection.headers, len(body), self._exchange.arrival_ns
+            )
+        self._exchange.outbox.send(connection, text, body)
+
+    def _fail(self, connection: Connection) -> None:
+        connection.written = []
+        self._exchange.refuse(connection, 500, "internal error; the log has the reason", "internal-error")
+
+    def _log_failure(self, head: Any, fault: Exception) -> None:
+        traceback = None if isinstance(fault, InvalidResponse) else fault
+        self._worker.log.error("Error handling request %s: %s", head.environ.get("RAW_URI"), fault, exc_info=traceback)
+
+    def _keep_alive(self, connection: Connection) -> None:
+        if self._exchange.closing or self._worker.nr >= self._worker.max_requests:
+            connection.keep_alive = False
+        elif connection.keep_alive:
+            for name, value in connection.headers:
+                if name.lower() == "connection" and value.lower().strip() == "close":
+                    connection.keep_alive = False
+
+
+def _closed(answer: Iterable[bytes]) -> None:
+    close = getattr(answer, "close", None)
+    if close is not None:
+        close()
+
+
+def _collected(answer: Iterable[bytes]) -> list[bytes]:
+    """All parts of a WSGI answer, which is closed whatever happens (PEP 3333)."""
+    try:
+        return list(answer)
+    finally:
+        _closed(answer)
