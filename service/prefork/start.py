@@ -6,7 +6,9 @@ import os
 import resource
 import shlex
 import sys
+from pathlib import Path
 
+import gunicorn
 from gunicorn.config import Config
 
 from service.errors import ConfigurationError
@@ -22,14 +24,28 @@ _FILES_KEPT_FREE = 200
 
 def prepare() -> Settings:
     """Reads the settings and claims the run folder; ends the start with all problems if they can't be used."""
+    _forget_gunicorns_own_folder()
     try:
         settings = resolve(os.environ).settings
+        _check_repository(settings.models)
         run_dir.claim(settings.run_dir)
     except ConfigurationError as fault:
         lines = ["The configuration can't be used:", *(f"  {problem}" for problem in fault.problems)]
         sys.stderr.write("\n".join(lines) + "\n")
         raise SystemExit(1) from None
     return settings
+
+
+def _check_repository(folder: Path) -> None:
+    if not folder.is_dir():
+        sentence = f"PINION_MODELS: expected a folder with models, got {folder.absolute()}, which isn't one"
+        raise ConfigurationError([sentence])
+
+
+def _forget_gunicorns_own_folder() -> None:
+    """A second master (SIGUSR2) of `python -m gunicorn` has it first in its path, and its `http` hides Python's."""
+    own = str(Path(gunicorn.__file__).parent)
+    sys.path[:] = [folder for folder in sys.path if folder != own]
 
 
 def addresses(settings: Settings) -> list[str]:

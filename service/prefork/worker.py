@@ -16,10 +16,12 @@ from typing import Any
 
 from gunicorn.workers.base import Worker
 
+from service.errors import ConfigurationError
 from service.host import place
 from service.prefork.balance import Balance, run_folder
 from service.prefork.connection import SENDING, Connection
 from service.prefork.exchange import Exchange
+from service.prefork.head_policy import HeadPolicy
 from service.prefork.listeners import Listener, open_listeners
 from service.prefork.polling import BusyPoll
 from service.prefork.watchdog import Watchdog
@@ -39,6 +41,15 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
     _told_to_stop = False
     _stop_accepting_s = 0.0
     _stop_s = 0.0
+
+    @classmethod
+    def check_config(cls, cfg: Any, log: Any) -> None:
+        """Master, before anything is forked: ends the start over a setting that this worker doesn't offer."""
+        try:
+            HeadPolicy.of(cfg)
+        except ConfigurationError as fault:
+            log.error("The configuration can't be used: %s", fault)  # noqa: TRY400 - a sentence for an operator
+            raise SystemExit(1) from None
 
     def run(self) -> None:
         """The loop; returns when the worker has been told to stop and has finished what it had."""

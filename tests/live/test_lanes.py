@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from lanes_service import CONF, CORES, CPUS, children, service, until
 
 from service.host import affinity
 from service.host.plan import make_plan
 from service.host.topology import read_machine
+from tests.live.lanes_service import CONF, CORES, CPUS, children, service, until
 
 CGROUP_V1 = Path("/sys/fs/cgroup/cpu")
 

@@ -7,13 +7,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from lanes_service import CONF, CORES, DEADLINE_S, children, service, until
-
 from service.host import affinity
+from tests.live.lanes_service import CONF, CORES, DEADLINE_S, children, service, until
 
 
 def test_a_worker_that_was_told_to_stop_is_draining_until_it_ends(tmp_path):
-    with service(tmp_path, "-w", "2") as one, ThreadPoolExecutor(1) as pool:
+    with service(tmp_path, "-w", "2", "-k", "gthread") as one, ThreadPoolExecutor(1) as pool:
         assert one.follows_its_plan(2)
         waiting = pool.submit(one.ask, "/wait")
         first, second = children(one.process.pid)
