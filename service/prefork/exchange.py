@@ -67,6 +67,13 @@ class Exchange:
 
     def receive(self, connection: Connection) -> None:
         """Reads what has come; hands the request to the application once it is whole."""
+        self._receive(connection)
+        if connection.listener.tls is not None:
+            # What TLS has decrypted already doesn't show in the poll.
+            while connection.state in (HEAD, BODY, LINGER) and _pending(connection):
+                self._receive(connection)
+
+    def _receive(self, connection: Connection) -> None:
         if connection.body is not None:
             self._receive_body(connection)
             return
@@ -81,6 +88,8 @@ class Exchange:
             return
         except OSError:
             data = b""
+        if connection.interest != select.EPOLLIN:
+            self.watch(connection, select.EPOLLIN)
         if not data:
             self._client_closed(connection)
         elif connection.state == LINGER:
@@ -241,3 +250,8 @@ class Exchange:
         except OSError:
             self._worker.log.debug("connection %d was gone from the poll", connection.fd)
         connection.sock.close()
+
+
+def _pending(connection: Connection) -> bool:
+    """Whether a TLS connection has decrypted bytes that nobody has read."""
+    return isinstance(connection.sock, ssl.SSLSocket) and connection.sock.pending() > 0

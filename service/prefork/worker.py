@@ -145,10 +145,15 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
             connection = connections.get(fd)
             if connection is None:
                 self._special(fd)
-            elif connection.state == SENDING:
-                exchange.flush(connection, event)
-            else:
-                exchange.receive(connection)
+                continue
+            try:
+                if connection.state == SENDING:
+                    exchange.flush(connection, event)
+                else:
+                    exchange.receive(connection)
+            except Exception:  # a fault of ours on one connection must not end those of all others
+                self.log.exception("connection %d is closed over a fault of the worker", fd)
+                exchange.close(connection)
 
     def beat_and_sweep(self, *, long_run: bool) -> None:
         """Looks at deadlines, and tells the master that the loop is alive; a run that is on must tell it itself."""

@@ -62,6 +62,7 @@ def test_no_elements_keep_their_shape(shape):
         (True, INT64, "got true"),
         (None, INT64, "got null"),
         (2**63, INT64, "for INT64"),
+        (float(2**53), INT64, "within 2^53"),
         (float(2**63), INT64, "within 2^53"),
         (-9.223372036854776e18, INT64, "within 2^53"),
         ("1.5", FP32, "a number for FP32, got '1.5'"),

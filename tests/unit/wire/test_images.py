@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from service.errors import InvalidValue, MalformedBody, ServiceError
-from service.tensors import BF16, FP16, FP32, FP64, INT8, UINT8
+from service.tensors import BF16, BOOL, FP16, FP32, FP64, INT8, UINT8
 from service.wire.images import ImageInput, decode
 
 PIXELS = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3) * 14
@@ -186,3 +186,8 @@ def test_damaged_images_never_raise_anything_else():
 def test_pillow_is_not_imported_before_the_first_image():
     script = "import sys, service.wire.images; sys.exit('PIL' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_a_mask_is_whatever_is_not_black():
+    grey = np.array([[0, 1, 255]], np.uint8)
+    assert decode(encoded(grey), picture("HW", channels="L"), BOOL, "x").tolist() == [[False, True, True]]
