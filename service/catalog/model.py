@@ -39,6 +39,7 @@ class Model:
     Attributes:
         name: of the model.
         version: always a string.
+        key: both.
         signature: inputs and outputs for reading and writing.
         config: as configured.
         triton: what its `config.pbtxt` says, as Triton's JSON.
@@ -54,6 +55,7 @@ class Model:
         "_session",
         "config",
         "curve",
+        "key",
         "load_s",
         "name",
         "notes",
@@ -67,6 +69,7 @@ class Model:
     def __init__(self, name: str, version: str, session: Session, loaded: LoadedConfig, curve: Curve | None) -> None:
         self.name = name
         self.version = version
+        self.key = (name, version)
         self.config: ModelConfig = loaded.config
         self.triton: Mapping[str, Any] = loaded.triton
         self.notes = loaded.notes

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import MutableMapping
 
 from service.catalog.config import load_config
 from service.catalog.layout import Found, scan
 from service.errors import ConfigurationError
 from service.prefork import conf_check
 from service.settings import ROWS, Resolved, Settings, resolve, variables
+
+_GUNICORNS_TIMEOUT_S = 30
 
 
 def main(arguments: list[str]) -> int:
@@ -30,20 +31,41 @@ def main(arguments: list[str]) -> int:
     return 1 if problems else 0
 
 
-def check(environ: Mapping[str, str]) -> list[str]:
-    """Everything that is wrong with the settings, the repository, its models and gunicorn.conf.py."""
-    problems: list[str] = []
-    settings = Settings()
+def check(environ: MutableMapping[str, str]) -> list[str]:
+    """Everything that is wrong with the settings, the repository, its models and gunicorn.conf.py.
+
+    Args:
+        environ: of this process. What can't be used is taken out, so that gunicorn.conf.py, which reads it too,
+            tells its own faults and not these again.
+    """
+    resolved, problems = _resolve(environ)
+    _print_table(resolved)
+    settings = resolved.settings
+    models: dict[str, Found] = {}
     try:
-        resolved = resolve(environ)
-        settings = resolved.settings
-        _print_table(resolved)
+        found = scan(settings.models, settings.model_name)
+        models = found.models
+        problems.extend(f"model {name}: {reason}" for name, reason in found.problems.items())
     except ConfigurationError as fault:
         problems.extend(fault.problems)
+        environ["PINION_MODELS"] = os.curdir
     conf, conf_problems = conf_check.read()
     problems.extend(conf_problems)
-    problems.extend(_check_models(settings, conf))
+    for model in models.values():
+        problems.extend(_check_model(model, settings, conf.get("timeout", _GUNICORNS_TIMEOUT_S)))
     return problems
+
+
+def _resolve(environ: MutableMapping[str, str]) -> tuple[Resolved, list[str]]:
+    """The settings without the variables that can't be used, and a sentence for each of those."""
+    problems: list[str] = []
+    while True:
+        try:
+            return resolve(environ), problems
+        except ConfigurationError as fault:
+            problems.extend(fault.problems)
+            for problem in fault.problems:
+                del environ[problem.partition(":")[0]]
 
 
 def _print_table(resolved: Resolved) -> None:
@@ -53,17 +75,6 @@ def _print_table(resolved: Resolved) -> None:
         print(f"{row.name:20} {'-' if value is None else str(value):30} {resolved.origins[row.name]}")
 
 
-def _check_models(settings: Settings, conf: Mapping[str, Any]) -> list[str]:
-    try:
-        found = scan(settings.models, settings.model_name)
-    except ConfigurationError as fault:
-        return fault.problems
-    problems = [f"model {name}: {reason}" for name, reason in found.problems.items()]
-    for model in found.models.values():
-        problems.extend(_check_model(model, settings, conf.get("timeout", 30)))
-    return problems
-
-
 def _check_model(model: Found, settings: Settings, server_timeout_s: float) -> list[str]:
     try:
         loaded = load_config(model, settings.on_missing_provider)
@@ -71,13 +82,13 @@ def _check_model(model: Found, settings: Settings, server_timeout_s: float) -> l
         return fault.problems
     for note in loaded.notes:
         print(f"note: model {model.name}: {note}")
-    if loaded.config.timeout_s >= server_timeout_s:
-        sentence = (
-            f"model {model.name}: timeout_s is {loaded.config.timeout_s:g}, expected less than gunicorn's timeout of "
-            f"{server_timeout_s:g}: a worker would be killed before the request's time is up"
-        )
-        return [sentence]
-    return []
+    if server_timeout_s == 0 or loaded.config.timeout_s < server_timeout_s:  # 0: gunicorn kills no worker
+        return []
+    sentence = (
+        f"model {model.name}: timeout_s is {loaded.config.timeout_s:g}, expected less than gunicorn's timeout of "
+        f"{server_timeout_s:g}: a worker would be killed before the request's time is up"
+    )
+    return [sentence]
 
 
 def document() -> str:

@@ -29,6 +29,7 @@ class Answers:
         run_began_s: monotonic time at which the run that is on began; 0 while there is none.
         stands_in: whether the watchdog acts for the loop.
         take_aside: hands a request to the watchdog.
+        call_watchdog: tells it that a long run begins.
     """
 
     def __init__(self, exchange: Any, worker: Any) -> None:
@@ -43,6 +44,7 @@ class Answers:
         self._deferred: tuple[type[Any], ...] = tuple(getattr(worker.wsgi, "pinion_deferred", ()))
         self._aside: frozenset[str] = getattr(worker.wsgi, "pinion_aside", frozenset())
         self.take_aside: Callable[[Connection, dict[str, Any]], None] = self._no_watchdog
+        self.call_watchdog: Callable[[], None] = _nobody
         self.gathered: deque[tuple[Connection, Any]] = deque()
         self.waiting: deque[tuple[Connection, Any]] = deque()
         self.finished: deque[tuple[Connection, list[bytes] | None]] = deque()
@@ -88,26 +90,38 @@ class Answers:
         count = len(todo)
         while todo:
             self._answer(*todo.popleft())
+        balance = self._exchange.balance
+        # With more in hand, the next long run follows at once: this worker doesn't look idle in between.
+        if balance is not None and balance.in_long_run and not self.gathered:
+            balance.long_run(on=False)
         if count and self._flush_records is not None:
             self._flush_records(idle=False)
         return count
 
     def hand_over_waiting(self) -> None:
-        """Gives requests that would have to wait to workers that are idle; the lock is held, a run is on."""
-        balance = self._exchange.balance
-        for waiting in (self.waiting, self.gathered):
-            while balance is not None and waiting:
-                connection, answer = waiting[-1]
-                peer = balance.idle_peer() if self._may_leave(connection, answer) else None
-                index = connection.listener.index
-                if peer is None or not balance.hand_over(peer, connection.sock, index, connection.request):
-                    return
-                waiting.pop()
-                _closed(answer)
-                self._exchange.close(connection)
+        """Gives requests that would have to wait to workers that are idle; the lock is held, a run is on.
 
-    def _may_leave(self, connection: Connection, answer: Any) -> bool:
-        return isinstance(answer, self._deferred) and bool(connection.request) and connection.listener.tls is None
+        The oldest go first. Those that came before the run began may be part of it and stay.
+        """
+        for entry in tuple(self.gathered):
+            connection, answer = entry
+            if connection.state != IN_HAND or not connection.request or not isinstance(answer, self._deferred):
+                continue
+            if not self.hand_over(connection, connection.request):
+                return
+            self.gathered.remove(entry)
+            _closed(answer)
+
+    def hand_over(self, connection: Connection, data: bytes) -> bool:
+        """Gives a connection, with what has been read from it, to a worker that is idle; False if none takes it."""
+        balance = self._exchange.balance
+        if balance is None or connection.listener.tls is not None:
+            return False
+        peer = balance.idle_peer()
+        if peer is None or not balance.hand_over(peer, connection.sock, connection.listener.index, data):
+            return False
+        self._exchange.close(connection)
+        return True
 
     def idle(self) -> None:
         """Told before the loop sleeps."""
@@ -136,24 +150,26 @@ class Answers:
 
     def _answer(self, connection: Connection, answer: Any) -> None:
         if connection.state != IN_HAND:
+            _closed(answer)
             return
         try:
             if self.stands_in or not isinstance(answer, self._deferred):
                 parts = _collected(answer)
             else:
-                parts = [next(answer) if answer.is_settled else self._run(answer)]
+                parts = [next(answer) if answer.is_settled else self._run(connection, answer)]
         except Exception as fault:  # noqa: BLE001 - logged with its traceback
             self._log_failure(connection.head, fault)
             self._fail(connection)
             return
         self._send(connection, parts)
 
-    def _run(self, answer: Any) -> bytes:
+    def _run(self, connection: Connection, answer: Any) -> bytes:
         """The one part of an answer that has to run its model: meanwhile the watchdog may stand in."""
-        balance = self._exchange.balance
-        if balance is not None:
-            balance.runs(on=True)
-        self.run_began_s = time.monotonic()
+        balance, path = self._exchange.balance, connection.head.environ["PATH_INFO"]
+        began_s = self.run_began_s = time.monotonic()
+        if balance is not None and balance.expects_long(path):
+            balance.long_run(on=True)
+            self.call_watchdog()
         self.lock.release()
         try:
             body: bytes = next(answer)
@@ -161,7 +177,7 @@ class Answers:
             self.lock.acquire()
             self.run_began_s = 0.0
             if balance is not None:
-                balance.runs(on=False)
+                balance.long_runs.learn(path, time.monotonic() - began_s)
         return body
 
     def _send(self, connection: Connection, parts: list[bytes]) -> None:
@@ -201,6 +217,10 @@ class Answers:
             for name, value in connection.headers:
                 if name.lower() == "connection" and value.lower().strip() == "close":
                     connection.keep_alive = False
+
+
+def _nobody() -> None:
+    """There is no watchdog yet."""
 
 
 def _closed(answer: Iterable[bytes]) -> None:

@@ -1,8 +1,9 @@
 """Shares work between the workers: who accepts a connection, and who takes over one that would have to wait.
 
-Each worker writes on the board how many connections it has and whether a model runs. A worker that has more than
-the least loaded one leaves a new connection to it. While a run is long, requests that have arrived are handed to
-a worker that is idle: the connection itself (SCM_RIGHTS) with the bytes that have been read.
+Each worker writes on the board how many connections it has and whether a long run is on. One that has more than
+another leaves a new connection to it for a moment. While a run is long, what arrives and what waits is handed to a
+worker that is idle: the connection itself (SCM_RIGHTS) with the bytes that have been read. For runs that are not
+long nothing is written and nothing handed over.
 """
 
 from __future__ import annotations
@@ -11,14 +12,23 @@ import array
 import os
 import socket
 import struct
+import time
 from pathlib import Path
 from typing import NamedTuple
 
-from service.host.board import Board
+from service.host.board import SLOTS, Board, State
 
-_LARGEST_BYTES = 65_536
+LARGEST_BYTES = 65_536
+"""Of a request that can be handed over: what a datagram socket takes with its default buffer."""
+
 _HEADER = struct.Struct("<B")
 _ONE_FD = array.array("i").itemsize
+_LONG_RUN_S = 0.002
+_MOST_PATHS = 256
+_LAST_LOOK_S = 0.1
+_SLOT_GAP = 64
+_RUN_WEIGHT = 2
+_SETTLES_S, _GIVES_UP_S = 0.003, 0.5
 
 
 class HandedOver(NamedTuple):
@@ -27,7 +37,7 @@ class HandedOver(NamedTuple):
     Attributes:
         sock: its socket.
         listener: index of the listener that accepted it.
-        data: what had been read.
+        data: what had been read; empty if nothing had.
     """
 
     sock: socket.socket
@@ -35,11 +45,39 @@ class HandedOver(NamedTuple):
     data: bytes
 
 
+class LongRuns:
+    """Which requests lead to long runs, learned from the last run of each path."""
+
+    __slots__ = ("_paths",)
+
+    def __init__(self) -> None:
+        self._paths: set[str] = set()
+
+    def expected(self, path: str) -> bool:
+        """Whether the last run for this path was long."""
+        return path in self._paths
+
+    def learn(self, path: str, took_s: float) -> None:
+        """Takes note of a run."""
+        if took_s > _LONG_RUN_S:
+            if len(self._paths) >= _MOST_PATHS:
+                self._paths.clear()
+            self._paths.add(path)
+        elif path in self._paths:
+            self._paths.discard(path)
+
+
 class Balance:
-    """One worker's view of the others."""
+    """One worker's view of the others.
+
+    Attributes:
+        inbox: the socket on which others hand over connections.
+        long_runs: of this worker.
+        in_long_run: what the others are told.
+    """
 
     def __init__(self, board: Board, slot: int, folder: Path) -> None:
-        """Opens the socket on which others hand over connections.
+        """Opens the inbox.
 
         Args:
             board: shared by all workers.
@@ -50,8 +88,11 @@ class Balance:
         self._slot = slot
         self._folder = folder
         self._peers: list[int] = []
-        self._running = 0
+        self._looked_s = 0.0
+        self._given: dict[int, tuple[float, int]] = {}
         self._connections = 0
+        self.in_long_run = False
+        self.long_runs = LongRuns()
         self.inbox = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         path = self._path(slot)
         path.unlink(missing_ok=True)
@@ -60,37 +101,74 @@ class Balance:
         board.write_load(slot, 0, 0)
 
     def refresh(self) -> None:
-        """Learns which other workers are ready; called twice a second."""
-        self._peers = [record.slot for record in self._board.ready() if record.slot != self._slot]
+        """Learns which other workers are ready.
+
+        Slots are given from the lowest free one, so a long row of empty ones means that no more will come.
+        """
+        self._looked_s = time.monotonic()
+        peers, empty = [], 0
+        for slot in range(SLOTS):
+            state = self._board.read(slot).state
+            empty = empty + 1 if state is State.EMPTY else 0
+            if state is State.READY and slot != self._slot:
+                peers.append(slot)
+            if empty >= _SLOT_GAP:
+                break
+        self._peers = peers
 
     def connections(self, count: int) -> None:
         """Tells the others how many connections this worker has."""
         self._connections = count
-        self._board.write_load(self._slot, count, self._running)
+        self._board.write_load(self._slot, count, int(self.in_long_run))
 
-    def runs(self, *, on: bool) -> None:
-        """Tells the others whether a model runs here."""
-        self._running = 1 if on else 0
-        self._board.write_load(self._slot, self._connections, self._running)
+    def long_run(self, *, on: bool) -> None:
+        """Tells the others whether this worker is in a long run, and will be for a while."""
+        if on is not self.in_long_run:
+            self.in_long_run = on
+            self._board.write_load(self._slot, self._connections, int(on))
+
+    def expects_long(self, path: str) -> bool:
+        """Whether a run for this path will be long, and others are there who could take what it makes wait."""
+        return bool(self._peers) and self.long_runs.expected(path)
 
     def leaves_it(self) -> bool:
-        """Whether a new connection should be left to a worker that is idle and has fewer."""
+        """Whether a new connection should be left to a worker that has less to do."""
+        if time.monotonic() - self._looked_s > _LAST_LOOK_S:
+            self.refresh()
+        own = self._connections + _RUN_WEIGHT * self.in_long_run
         for slot in self._peers:
             load = self._board.read_load(slot)
-            if not load.running and load.connections < self._connections:
+            if load.connections + _RUN_WEIGHT * load.running < own:
                 return True
         return False
 
     def idle_peer(self) -> int | None:
-        """The idle worker with the fewest connections; None if all are busy."""
-        idle = [(load.connections, slot) for slot in self._peers if not (load := self._board.read_load(slot)).running]
-        return min(idle)[1] if idle else None
+        """The worker with the fewest connections that is not in a long run; None if all are.
+
+        One that has just been given a connection counts as busy until it had time to begin its run.
+        """
+        now_s = time.monotonic()
+        if now_s - self._looked_s > _LAST_LOOK_S:
+            self.refresh()
+        idle = []
+        for slot in self._peers:
+            load = self._board.read_load(slot)
+            if not load.running and not self._is_taking(slot, load.connections, now_s):
+                idle.append((load.connections, slot))
+        best = min(idle)[1] if idle else None
+        return best if best is not None and self._board.read(best).state is State.READY else None
+
+    def _is_taking(self, slot: int, connections: int, now_s: float) -> bool:
+        given_s, had_connections = self._given.get(slot, (0.0, -1))
+        waited_s = now_s - given_s
+        return waited_s < _SETTLES_S or (connections == had_connections and waited_s < _GIVES_UP_S)
 
     def hand_over(self, slot: int, sock: socket.socket, listener: int, data: bytes) -> bool:
         """Gives a connection away; False if the other can't take it, and then it is still ours."""
-        if len(data) > _LARGEST_BYTES:
+        if len(data) > LARGEST_BYTES:
             return False
         fds = array.array("i", [sock.fileno()])
+        before = self._board.read_load(slot).connections
         try:
             self.inbox.sendmsg(
                 [_HEADER.pack(listener), data],
@@ -100,26 +178,35 @@ class Balance:
             )
         except OSError:
             return False
+        finally:
+            self._given[slot] = (time.monotonic(), before)
         return True
 
     def receive(self) -> HandedOver | None:
         """A connection that was given to this worker; None if there is none."""
-        try:
-            message, ancillary, _, _ = self.inbox.recvmsg(
-                _LARGEST_BYTES + _HEADER.size, socket.CMSG_SPACE(_ONE_FD), socket.MSG_DONTWAIT
-            )
-        except OSError:
-            return None
-        fds = [fd for _, _, raw in ancillary for fd in array.array("i", raw[:_ONE_FD])]
-        if not fds or len(message) <= _HEADER.size:
-            return None
-        (listener,) = _HEADER.unpack_from(message)
-        return HandedOver(socket.socket(fileno=fds[0]), listener, message[_HEADER.size :])
+        while True:
+            try:
+                message, ancillary, _, _ = self.inbox.recvmsg(
+                    LARGEST_BYTES + _HEADER.size,
+                    socket.CMSG_SPACE(_ONE_FD),
+                    socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC,
+                )
+            except OSError:
+                return None
+            fds = [fd for _, _, raw in ancillary for fd in array.array("i", raw[:_ONE_FD])]
+            # Without one, this process has no file number left, and the kernel has closed the connection.
+            if fds and message:
+                (listener,) = _HEADER.unpack_from(message)
+                return HandedOver(socket.socket(fileno=fds[0]), listener, message[_HEADER.size :])
+
+    def retire(self) -> None:
+        """Lets nobody hand over anything any more; what has been sent can still be received."""
+        self._path(self._slot).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Takes nothing over any more."""
+        """Ends the inbox."""
+        self.retire()
         self.inbox.close()
-        self._path(self._slot).unlink(missing_ok=True)
 
     def _path(self, slot: int) -> Path:
         return self._folder / f"handover-{slot}"

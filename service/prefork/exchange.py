@@ -7,7 +7,7 @@ import ssl
 from typing import Any
 
 from service.prefork.answers import Answers
-from service.prefork.balance import Balance
+from service.prefork.balance import LARGEST_BYTES, Balance
 from service.prefork.chunks import ChunkedBody
 from service.prefork.connection import BODY, CLOSED, HEAD, IDLE, IN_HAND, LINGER, Connection
 from service.prefork.head import HeadParser
@@ -16,7 +16,8 @@ from service.prefork.refusals import Refusal
 from service.prefork.response import refusal
 from service.prefork.worker_settings import WorkerSettings
 
-_READ_BYTES = 262_144
+_READ_BYTES = 65_536
+"""Larger buffers are mapped and unmapped by the allocator at every read, which costs more than most requests."""
 _SLOWEST_BODY_BYTES_A_S = 16_384
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _END_OF_HEAD = b"\r\n\r\n"
@@ -49,9 +50,12 @@ class Exchange:
         self.closing = False
 
     def take_over(self, connection: Connection, data: bytes) -> None:
-        """Takes in a connection that another worker has read from."""
+        """Takes in a connection that another worker has had, with what it read."""
         self._watch_new(connection)
-        self._parse(connection, data)
+        if data:
+            self._parse(connection, data)
+        else:
+            self.receive(connection)
 
     def admit(self, connection: Connection) -> None:
         """Takes in a new connection; its request is often there already."""
@@ -78,6 +82,7 @@ class Exchange:
             self._receive_body(connection)
             return
         if connection.state == IN_HAND:
+            self._not_now(connection)
             return
         try:
             data = connection.sock.recv(_READ_BYTES)
@@ -98,6 +103,13 @@ class Exchange:
             self._feed_chunks(connection, data)
         else:
             self._parse(connection, connection.received + data if connection.received else data)
+
+    def _not_now(self, connection: Connection) -> None:
+        """More has come while a request is in hand: not looked at again before its answer, or the client is gone."""
+        if connection.interest:
+            self.watch(connection, 0)
+        else:
+            self.close(connection)
 
     def _client_closed(self, connection: Connection) -> None:
         """An end of the stream: in the middle of a request nothing can be answered any more."""
@@ -139,7 +151,8 @@ class Exchange:
         if len(data) >= stop:
             connection.received = data[stop:] if len(data) > stop else b""
             # Only a request that stands alone can be handed to another worker.
-            connection.request = data if len(data) == stop and self.balance is not None else b""
+            alone = len(data) == stop <= LARGEST_BYTES and self.balance is not None
+            connection.request = data if alone else b""
             self.answers.hand_in(connection, data[start:stop])
             return
         body = connection.body = bytearray(length)
@@ -191,6 +204,7 @@ class Exchange:
             self.close(connection)
             return
         connection.head = None
+        connection.request = b""
         connection.state = IDLE
         connection.deadline_s = self.now_s + self._settings.idle_timeout_s
         self.watch(connection, select.EPOLLIN)

@@ -85,6 +85,7 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
         self.exchange.answers.lock.acquire()
         watchdog = Watchdog(self)
         self.exchange.answers.take_aside = watchdog.take
+        self.exchange.answers.call_watchdog = watchdog.call
         watchdog.start()
 
     def _join_others(self) -> Balance | None:
@@ -115,6 +116,9 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
         if now_s >= self._stop_accepting_s and self._listeners:
             self._listen(on=False)
             self._listeners.clear()
+            if self.exchange.balance is not None:
+                self.exchange.balance.retire()
+                self._take_over(self.exchange.balance)
         if not self._listeners:
             self.exchange.close_idle()
             return bool(self.exchange.connections) and now_s < self._stop_s
@@ -132,8 +136,6 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
         began_s = exchange.now_s
         self._busy_poll.worked(began_s, exchange.answers.answer_gathered())
         self.beat_and_sweep(long_run=False)
-        if not self._accepting:
-            self._resume_accepting()
 
     def serve(self, events: list[tuple[int, int]]) -> None:
         """Takes in everything that has arrived; called by the loop, or by the watchdog while a run is long."""
@@ -164,6 +166,8 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
         if now_s - self._swept_s > _SWEEP_S:
             self._swept_s = now_s
             self._sweep(now_s)
+        if not self._accepting:
+            self._resume_accepting()
 
     def _poll(self) -> list[tuple[int, int]]:
         """What can be read or written; waits only if nothing is in hand."""
@@ -201,7 +205,9 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
             except OSError:
                 given.sock.close()
                 continue
-            connection = self._connection(given.sock, peer, by_index[given.listener])
+            # After a reload with other addresses an index may be gone.
+            listener = by_index.get(given.listener, self._all_listeners[0])
+            connection = self._connection(given.sock, peer, listener)
             self.exchange.take_over(connection, given.data)
 
     def _accept(self, listener: Listener) -> None:
@@ -228,6 +234,7 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
                 self._paused_until_s = exchange.now_s + 1.0
                 self._listen(on=False)
                 return
+            self._patient_until_s = 0.0
             exchange.admit(self._connection(sock, peer, listener))
 
     def _connection(self, sock: socket.socket, peer: Any, listener: Listener) -> Connection:

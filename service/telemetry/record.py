@@ -8,7 +8,7 @@ import threading
 import time
 
 from service.telemetry.journal import Journal
-from service.telemetry.outcome import Outcome, Timing
+from service.telemetry.outcome import Figures, Outcome
 from service.telemetry.series import STORE, Key
 from service.telemetry.tally import Tally
 
@@ -27,10 +27,14 @@ class Recorder:
     By default it writes after every request. A worker that calls `flush` itself turns that off with `gather`, so
     that the requests of a turn are written together. Counters are kept for every model version; the histograms of
     those beyond the first 200 are one, called `other`.
+
+    Attributes:
+        keeps_lines: whether successes need an outcome, for their line in the journal.
     """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
+        self.keeps_lines = journal.every_request
         self._lock = threading.Lock()
         self._tallies: dict[tuple[str, str], Tally] = {}
         # What a parent had not written yet is the parent's to write.
@@ -43,19 +47,14 @@ class Recorder:
         """Leaves the writing to `flush`."""
         self._gathers = True
 
-    @property
-    def keeps_lines(self) -> bool:
-        """Whether successes need an outcome, for their line in the journal."""
-        return self._journal.every_request
-
-    def succeed(self, model: str, version: str, timing: Timing) -> None:
-        """Takes note of a request that was answered, where nothing but figures is kept."""
-        tally = self._tallies.get((model, version)) or self._tally(model, version)
+    def succeed(self, key: tuple[str, str], figures: Figures) -> None:
+        """Takes note of a request that was answered, where nothing but figures is kept; `key`: model and version."""
+        tally = self._tallies.get(key) or self._tally(*key)
         if self._gathers:
-            tally.succeed(timing)
+            tally.succeed(figures)
             return
         with self._lock:
-            tally.succeed(timing)
+            tally.succeed(figures)
             self._write(tally)
 
     def record(self, outcome: Outcome) -> None:
@@ -64,7 +63,7 @@ class Recorder:
         if outcome.model is None or outcome.version is None:
             self._stray(outcome.status)
         elif outcome.error is None:
-            self.succeed(outcome.model, outcome.version, outcome.timing)
+            self.succeed((outcome.model, outcome.version), outcome.timing)
         else:
             with self._lock:
                 tally = self._tally(outcome.model, outcome.version)

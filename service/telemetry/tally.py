@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from service.errors import DeadlinePassed, NotReady, RefusedByModel, RunFailed
-from service.telemetry.outcome import Outcome, Timing
+from service.telemetry.outcome import Figures, Outcome, Timing
 from service.telemetry.series import STORE, Key
 from service.tensors import Array
 
@@ -176,12 +176,12 @@ class Tally:
             Histogram("pinion_phase_duration_seconds", "Time by phase", {**shared, "phase": phase}, COARSE_NS)
             for phase in PHASES
         ]
-        self._pending: list[Timing] = []
+        self._pending: list[Figures] = []
         self.dirty = False
 
-    def succeed(self, timing: Timing) -> None:
+    def succeed(self, figures: Figures) -> None:
         """Takes note of a request that was answered; counted with the others at the next flush."""
-        self._pending.append(timing)
+        self._pending.append(figures)
         self.dirty = True
 
     def fail(self, outcome: Outcome) -> None:

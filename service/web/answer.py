@@ -64,6 +64,10 @@ def success(
         content_type: of the body.
         json_size: bytes of its JSON part, where binary tensors follow it.
     """
+    if json_size is None and len(body) <= _SMALLEST_COMPRESSED_BYTES:
+        return Answer(
+            200, [("Content-Type", content_type), ("X-Request-Id", identity), ("Content-Length", str(len(body)))], body
+        )
     headers = [("Content-Type", content_type), ("X-Request-Id", identity)]
     if json_size is not None:
         headers[0] = ("Content-Type", "application/octet-stream")

@@ -16,7 +16,7 @@ from service.catalog.model import Model
 from service.catalog.repository import Repository
 from service.errors import InternalError, ServiceError
 from service.schedule.batcher import Ticket
-from service.telemetry.outcome import Outcome, Timing
+from service.telemetry.outcome import Figures, Outcome, Timing
 from service.telemetry.record import Recorder
 from service.web import intake
 from service.web.answer import Answer, failure
@@ -146,30 +146,31 @@ class Inference:
         _log.exception("request %s: internal error", self.identity, exc_info=fault)
         return InternalError("internal error; the log has the reason under this request's id")
 
-    def _timing(self) -> Timing:
+    def _figures(self) -> Figures:
         ended_ns = time.perf_counter_ns()
-        read_ns, total_ns = self._read_ns - self._started_ns, ended_ns - self._started_ns
+        started_ns = self._started_ns
         ticket = self._ticket
         if ticket is None or not ticket.ended_ns:
-            return Timing(0, 0, False, read_ns, 0, 0, 0, total_ns)
-        started_ns, ended_run_ns = ticket.started_ns, ticket.ended_ns
-        return Timing(
+            return (0, 0, False, self._read_ns - started_ns, 0, 0, 0, ended_ns - started_ns)
+        run_ended_ns = ticket.ended_ns
+        return (
             ticket.rows,
             ticket.batch_rows,
             ticket.leads,
-            read_ns,
-            started_ns - ticket.submitted_ns,
-            ended_run_ns - started_ns,
-            ended_ns - ended_run_ns,
-            total_ns,
+            self._read_ns - started_ns,
+            ticket.started_ns - ticket.submitted_ns,
+            run_ended_ns - ticket.started_ns,
+            ended_ns - run_ended_ns,
+            ended_ns - started_ns,
         )
 
     def _record(self, answer: Answer) -> None:
         recorder, model, error = self._desk.recorder, self._model, self._error
-        timing = self._timing()
+        figures = self._figures()
         if error is None and model is not None and not recorder.keeps_lines:
-            recorder.succeed(model.name, model.version, timing)
+            recorder.succeed(model.key, figures)
             return
+        timing = Timing(*figures)
         environ = self._environ
         recorder.record(
             Outcome(

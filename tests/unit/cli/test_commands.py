@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from service.__main__ import COMMANDS, main
-from service.cli import health
+from service.catalog.layout import Found
+from service.cli import check, health
 from service.prefork import conf_check
+from service.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 
@@ -41,32 +43,81 @@ def test_check_tells_everything_at_once(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "model.onnx").write_bytes(b"\x08\x01")
         (tmp_path / name / "model.toml").write_text(text)
-    done = run("check", PORT="abc", PINION_RAEDY="any", PINION_MODELS=str(tmp_path))
-    assert done.returncode == 1
-    assert "PORT: expected a port from 0 to 65535, got 'abc'" in done.stdout
-    assert "PINION_RAEDY: unknown setting; did you mean PINION_READY?" in done.stdout
-    models = run("check", PINION_MODELS=str(tmp_path)).stdout
-    assert "model.toml:1" in models
-    assert "did you mean" in models
-    assert "model c: timeout_s is 60, expected less than gunicorn's timeout of 30" in models
-    assert "3 problem(s)" in models
+    wrong = {"PORT": "abc", "PINION_PORT": "x", "PINION_RAEDY": "any", "PINION_RUN_DIR": "/proc/none"}
+    shown = run("check", PINION_MODELS=str(tmp_path), **wrong).stdout
+    for problem in (
+        "PORT: expected a port from 0 to 65535, got 'abc'",
+        "PINION_PORT: expected a port from 0 to 65535, got 'x'",
+        "PINION_RAEDY: unknown setting; did you mean PINION_READY?",
+        "PINION_RUN_DIR: expected a folder that can be written, got /proc/none",
+        "did you mean threads?",
+        "b/model.toml:1: timeout_s",
+        "model c: timeout_s is 60, expected less than gunicorn's timeout of 30",
+    ):
+        assert problem in shown
+    assert "7 problem(s)" in shown
+    assert any(line.split() == ["models", str(tmp_path), "PINION_MODELS"] for line in shown.splitlines())
 
 
 def test_check_of_a_repository_that_is_not_there():
     done = run("check", PINION_MODELS="/nowhere")
     assert done.returncode == 1
     assert "/nowhere" in done.stdout
+    assert "1 problem(s)" in done.stdout
+    assert done.stderr == ""
 
 
-def test_names_that_gunicorn_would_ignore(tmp_path):
-    conf = tmp_path / "gunicorn.conf.py"
-    conf.write_text("import os\nworker = 3\ntimeout = 9\n_private = 1\ndef own(): pass\n")
+def test_check_leaves_no_run_folder_behind(tmp_path):
+    made = set(Path("/dev/shm").glob("pinion-*"))
+    assert run("check", TMPDIR=str(tmp_path)).returncode == 0
+    assert set(Path("/dev/shm").glob("pinion-*")) - made == set()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def conf(tmp_path):
+    return tmp_path / "gunicorn.conf.py"
+
+
+def test_names_that_gunicorn_would_ignore(conf):
+    conf.write_text("import os\nworker = 3\ntimeout = '9'\n_private = 1\nzzz = 1\ndef own(): pass\n")
     values, problems = conf_check.read(conf)
-    assert values["timeout"] == 9
-    assert problems == [f"{conf}: gunicorn has no setting 'worker' and would ignore it; did you mean workers?"]
+    assert values == {"timeout": 9}
+    assert problems == [
+        f"{conf}: gunicorn has no setting 'worker' and would ignore it; did you mean workers?",
+        f"{conf}: gunicorn has no setting 'zzz' and would ignore it; a name of your own starts with _",
+    ]
+
+
+def test_a_misspelt_hook_is_told(conf):
+    conf.write_text("def post_forkk(server, worker): pass\n")
+    assert conf_check.read(conf)[1] == [
+        f"{conf}: gunicorn has no setting 'post_forkk' and would ignore it; did you mean post_fork?"
+    ]
+
+
+@pytest.mark.parametrize("line", ["timeout = -1", "workers = 'many'", "def post_fork(): pass"])
+def test_values_that_gunicorn_refuses(conf, line):
+    conf.write_text(line)
+    values, problems = conf_check.read(conf)
+    assert values == {}
+    assert [problem.startswith(f"{conf}: gunicorn refuses ") for problem in problems] == [True]
+
+
+def test_a_file_that_ends_the_start(conf):
     conf.write_text("1/0")
-    assert "ZeroDivisionError" in conf_check.read(conf)[1][0]
-    assert conf_check.read(tmp_path / "none.py") == ({}, [])
+    assert conf_check.read(conf) == ({}, [f"{conf}: ZeroDivisionError: division by zero"])
+    conf.write_text("raise SystemExit(3)")
+    assert conf_check.read(conf) == ({}, [f"{conf}: ends the start with exit status 3"])
+    assert conf_check.read(conf.with_name("none.py")) == ({}, [])
+
+
+def test_without_a_limit_of_gunicorn_every_time_of_a_model_will_do(tmp_path):
+    (tmp_path / "m.onnx").write_bytes(b"")
+    (tmp_path / "m.toml").write_text("")
+    found = Found("m", {"1": tmp_path / "m.onnx"}, False, tmp_path / "m.toml", None, tmp_path)
+    assert check._check_model(found, Settings(), 0) == []
+    assert len(check._check_model(found, Settings(), 10)) == 1
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/v2/health/ready", "file:///etc/passwd"])
