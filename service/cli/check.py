@@ -79,7 +79,7 @@ def _check_model(model: Found, settings: Settings, server_timeout_s: float) -> l
     try:
         loaded = load_config(model, settings.on_missing_provider)
     except ConfigurationError as fault:
-        return fault.problems
+        return [f"model {model.name}: {problem}" for problem in fault.problems]
     for note in loaded.notes:
         print(f"note: model {model.name}: {note}")
     if server_timeout_s == 0 or loaded.config.timeout_s < server_timeout_s:  # 0: gunicorn kills no worker

@@ -186,10 +186,11 @@ class Answers:
         if connection.written:
             body = b"".join([*connection.written, body])
             connection.written = []
-        self._keep_alive(connection)
+        if self._exchange.closing or self._worker.nr >= self._worker.max_requests:
+            connection.keep_alive = False
         environ = connection.head.environ
         try:
-            text = self._writer.head(connection, len(body), keep_alive=connection.keep_alive)
+            text = self._writer.head(connection, len(body))
         except InvalidResponse as fault:
             self._log_failure(connection.head, fault)
             self._fail(connection)
@@ -209,14 +210,6 @@ class Answers:
     def _log_failure(self, head: Any, fault: Exception) -> None:
         traceback = None if isinstance(fault, InvalidResponse) else fault
         self._worker.log.error("Error handling request %s: %s", head.environ.get("RAW_URI"), fault, exc_info=traceback)
-
-    def _keep_alive(self, connection: Connection) -> None:
-        if self._exchange.closing or self._worker.nr >= self._worker.max_requests:
-            connection.keep_alive = False
-        elif connection.keep_alive:
-            for name, value in connection.headers:
-                if name.lower() == "connection" and value.lower().strip() == "close":
-                    connection.keep_alive = False
 
 
 def _nobody() -> None:

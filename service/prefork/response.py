@@ -9,22 +9,26 @@ from http import HTTPStatus
 
 from service.prefork.connection import Connection
 
-_HOP_BY_HOP = frozenset(
-    {
-        "connection",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "te",
-        "trailers",
-        "transfer-encoding",
-        "upgrade",
-        "server",
-        "date",
-    }
-)
-"""Headers that the server owns (RFC 9110 section 7.6.1, and gunicorn's own)."""
-_OURS, _LENGTH, _THEIRS = range(3)
+_OURS, _LENGTH, _CONNECTION, _THEIRS = range(4)
+_SPECIAL = {
+    "connection": _CONNECTION,
+    "content-length": _LENGTH,
+    **dict.fromkeys(
+        (
+            "date",
+            "keep-alive",
+            "proxy-authenticate",
+            "proxy-authorization",
+            "server",
+            "te",
+            "trailers",
+            "transfer-encoding",
+            "upgrade",
+        ),
+        _OURS,
+    ),
+}
+"""Headers that the server owns (RFC 9110 section 7.6.1, and gunicorn's own), and those that it looks at."""
 _MOST_NAMES = 256
 _WITHOUT_BODY = ("1", "204", "304")
 
@@ -42,13 +46,13 @@ class HeadWriter:
         self._fixed = {True: "", False: ""}
         self._kinds: dict[str, int] = {}
 
-    def head(self, connection: Connection, body_bytes: int, *, keep_alive: bool) -> bytes:
+    def head(self, connection: Connection, body_bytes: int) -> bytes:
         """The head of the answer that the application started on a connection.
 
         Args:
-            connection: with the application's status and headers.
+            connection: with the application's status and headers; a `Connection: close` of the application's turns
+                its `keep_alive` off.
             body_bytes: size of the whole body.
-            keep_alive: what `Connection` says.
 
         Raises:
             InvalidResponse: a line break within a header, or no Latin-1.
@@ -57,16 +61,20 @@ class HeadWriter:
         second = int(time.time())
         if second != self._second:
             self._renew(second)
-        lines = [f"HTTP/1.1 {status}\r\n", self._fixed[keep_alive]]
+        lines = [f"HTTP/1.1 {status}\r\n", ""]
         sized = False
         for name, value in headers:
             kind = self._kinds.get(name)
             if kind is None:
                 kind = self._learn(name)
-            if kind == _OURS:
-                continue
-            sized = sized or kind == _LENGTH
-            lines.append(f"{name}: {value}\r\n")
+            if kind == _THEIRS:
+                lines.append(f"{name}: {value}\r\n")
+            elif kind == _LENGTH:
+                sized = True
+                lines.append(f"{name}: {value}\r\n")
+            elif kind == _CONNECTION and value.strip().lower() == "close":
+                connection.keep_alive = False
+        lines[1] = self._fixed[connection.keep_alive]
         if not sized and has_body(status):
             lines.append(f"Content-Length: {body_bytes}\r\n")
         lines.append("\r\n")
@@ -81,7 +89,7 @@ class HeadWriter:
 
     def _learn(self, name: str) -> int:
         lower = name.lower()
-        kind = _OURS if lower in _HOP_BY_HOP else _LENGTH if lower == "content-length" else _THEIRS
+        kind = _SPECIAL.get(lower, _THEIRS)
         if len(self._kinds) < _MOST_NAMES:
             self._kinds[name] = kind
         return kind
