@@ -231,11 +231,12 @@ def resolve(environ: Mapping[str, str]) -> Resolved:
 
 def _unknown(environ: Mapping[str, str]) -> list[str]:
     """A sentence for each `PINION_` variable that no row knows."""
-    known = [PREFIX + row.name.upper() for row in ROWS]
+    known = [row.name.upper() for row in ROWS]
     problems = []
     for name in environ:
-        if name.startswith(PREFIX) and name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]}?" if near else "; `python -m service check` lists all settings"
+        own = name.removeprefix(PREFIX)
+        if own != name and own not in known:
+            near = difflib.get_close_matches(own, known, n=1)
+            hint = f"; did you mean {PREFIX}{near[0]}?" if near else "; `python -m service check` lists all settings"
             problems.append(f"{name}: unknown setting{hint}")
     return problems
