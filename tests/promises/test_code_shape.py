@@ -10,12 +10,19 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "service").rglob("*.py"))
 WEAK = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
-LONGEST_FILE, LONGEST_FUNCTION = 320, 45
+LONGEST_FILE, LONGEST_FUNCTION = 310, 30
 
 
 def tracked():
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
     return [ROOT / name for name in listed.stdout.splitlines()]
+
+
+def lines_of(function):
+    """Lines of its body; functions in it are counted by themselves."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    own = [node for node in body if not isinstance(node, ast.FunctionDef)]
+    return sum(node.end_lineno - node.lineno + 1 for node in own)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -24,9 +31,7 @@ def test_files_and_functions_fit_a_screen_or_a_few(path):
     assert text.count("\n") <= LONGEST_FILE
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
-            body = node.body[1:] if ast.get_docstring(node) else node.body
-            lines = body[-1].end_lineno - body[0].lineno + 1 if body else 0
-            assert lines <= LONGEST_FUNCTION, f"{node.name} has {lines} lines"
+            assert lines_of(node) <= LONGEST_FUNCTION, f"{node.name} has {lines_of(node)} lines"
 
 
 def test_no_weak_names():

@@ -50,8 +50,8 @@ def test_check_tells_everything_at_once(tmp_path):
         "PINION_PORT: expected a port from 0 to 65535, got 'x'",
         "PINION_RAEDY: unknown setting; did you mean PINION_READY?",
         "PINION_RUN_DIR: expected a folder that can be written, got /proc/none",
-        "did you mean threads?",
-        "b/model.toml:1: timeout_s",
+        "model a: model.toml:1: `thread`: unknown key; did you mean `threads`?",
+        "model b: model.toml:1: `timeout_s`: expected a number above 0, got 'x'",
         "model c: timeout_s is 60, expected less than gunicorn's timeout of 30",
     ):
         assert problem in shown
