@@ -8,6 +8,7 @@ from typing import NoReturn
 from service.errors import MissingTensor, NotOffered, ShapeMismatch, UnknownTensor
 from service.tensors import TensorSpec
 from service.wire.images import ImageInput
+from service.wire.v2_plain import plain_model
 
 
 class Signature:
@@ -22,6 +23,7 @@ class Signature:
         required: names of the inputs without a default.
         images: how image bytes become the array of an input.
         labels: class names by output, from the configuration.
+        plain: for the reader of plain requests; None if it can't read this model's.
     """
 
     __slots__ = (
@@ -32,6 +34,7 @@ class Signature:
         "output_by_name",
         "output_names",
         "outputs",
+        "plain",
         "required",
     )
 
@@ -50,6 +53,7 @@ class Signature:
         self.required = tuple(spec.name for spec in inputs if not spec.optional)
         self.images = dict(images or {})
         self.labels = dict(labels or {})
+        self.plain = plain_model(self.inputs, self.outputs, images=bool(self.images))
 
     def input(self, name: str, pointer: str) -> TensorSpec:
         """The input of this name.

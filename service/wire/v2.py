@@ -18,6 +18,7 @@ from service.wire.json_text import read_json
 from service.wire.nesting import Place
 from service.wire.nonfinite import POLICIES
 from service.wire.signature import Signature, check_shape
+from service.wire.v2_plain import PlainRequest, read_plain
 
 _SCALARS = (str, int, float, bool)
 
@@ -56,7 +57,9 @@ class V2Request(NamedTuple):
     parameters: Mapping[str, Any]
 
 
-def read_request(body: bytes | bytearray | memoryview, json_size: str | None, signature: Signature) -> V2Request:
+def read_request(
+    body: bytes | bytearray | memoryview, json_size: str | None, signature: Signature
+) -> V2Request | PlainRequest:
     """Reads a request.
 
     Args:
@@ -68,7 +71,10 @@ def read_request(body: bytes | bytearray | memoryview, json_size: str | None, si
         InvalidRequest: whatever doesn't fit, with its place.
     """
     if json_size is None:
-        return _read_document(read_json(bytes(body)), signature, None)
+        whole = bytes(body)
+        document = read_json(whole)
+        plain = read_plain(document, whole, signature.plain) if signature.plain is not None else None
+        return plain if plain is not None else _read_document(document, signature, None)
     text, blobs = binary.split(body, json_size)
     if not text:
         return _raw(blobs, signature)

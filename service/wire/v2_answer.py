@@ -14,6 +14,7 @@ from service.wire.elements import widen_bf16
 from service.wire.nonfinite import has_nonfinite, spelled
 from service.wire.signature import Signature
 from service.wire.v2 import OutputRequest, V2Request
+from service.wire.v2_plain import PlainRequest
 
 
 class Body(NamedTuple):
@@ -28,7 +29,9 @@ class Body(NamedTuple):
     json_size: int | None
 
 
-def write_answer(name: str, version: str, request: V2Request, tensors: Sequence[Tensor], signature: Signature) -> Body:
+def write_answer(
+    name: str, version: str, request: V2Request | PlainRequest, tensors: Sequence[Tensor], signature: Signature
+) -> Body:
     """The body that answers a request.
 
     Args:
