@@ -49,7 +49,7 @@ class Server:
         while time.monotonic() < deadline_s:
             if self.process.poll() is not None:
                 raise RuntimeError(f"gunicorn ended with {self.process.returncode}:\n{self.log()}")
-            if self.wait is None or self.status(self.wait) == 200:
+            if self.wait is None or self.status(self.wait) in (200, 204):
                 return self
             time.sleep(0.05)
         self.stop()
