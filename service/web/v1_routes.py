@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from flask import Blueprint, Response, jsonify, request
 
 from service.catalog.repository import IndexRow, Repository
-from service.errors import NotOffered, NotReady, UnknownModel, UnknownVersion
+from service.errors import MethodNotAllowed, NotOffered, NotReady, UnknownModel, UnknownVersion
 from service.web.inference import Desk, Inference
 from service.web.protocols import form_v1
 from service.web.server import DeferredResponse
@@ -62,6 +62,11 @@ def v1_routes(desk: Desk) -> Blueprint:
 
 def _rows(repository: Repository, name: str, version: str | None) -> list[IndexRow]:
     rows = [row for row in repository.index() if row.name == name]
+    if not rows and name.endswith(":predict"):
+        # A GET of a prediction looks like the status of a model with an odd name.
+        raise MethodNotAllowed(
+            "predictions take POST, not GET", expected=["POST"], received="GET", headers=(("Allow", "POST"),)
+        )
     if not rows:
         raise UnknownModel(f"there is no model '{name}'; GET /v1/models lists those there are")
     chosen = [row for row in rows if version in (None, row.version)]
