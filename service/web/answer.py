@@ -85,6 +85,15 @@ def success(
 
 def failure(error: ServiceError, identity: str) -> Answer:
     """The answer of an error, always JSON."""
-    body = orjson.dumps(error.body(identity), option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+    members = error.body(identity)
+    try:
+        body = orjson.dumps(members, option=orjson.OPT_SERIALIZE_NUMPY)
+    except TypeError:
+        # Integers beyond 64 bits, or text that is no UTF-8: shown as text rather than not at all.
+        body = orjson.dumps({key: _printable(value) for key, value in members.items()})
     headers = [_JSON, ("X-Request-Id", identity), *error.headers, ("Content-Length", str(len(body)))]
     return Answer(error.status, headers, body)
+
+
+def _printable(value: Any) -> Any:
+    return value if isinstance(value, int) else str(value).encode("utf-8", "replace").decode()

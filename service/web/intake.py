@@ -7,7 +7,7 @@ import os
 import re
 from typing import Any
 
-from service.errors import BodyTooLarge, ClientStalled, MalformedBody
+from service.errors import BodyTooLarge, ClientStalled, MalformedBody, ServiceError
 from service.wire import encodings
 
 _ID = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,126}[\x21-\x7e])?\Z")
@@ -70,10 +70,12 @@ def _received(environ: dict[str, Any], limit_bytes: int) -> bytes:
         raise _too_large(limit_bytes, int(length))
     try:
         return _read(environ["wsgi.input"], None if length is None else int(length), limit_bytes)
+    except ServiceError:
+        raise
     except (TimeoutError, BlockingIOError):
         raise ClientStalled("the client stopped sending before the body was complete") from None
-    except OSError as fault:
-        raise MalformedBody(f"the body could not be received: {fault.strerror or fault}") from None
+    except Exception as fault:  # noqa: BLE001 - whatever the server's reader says of bytes that the client sent
+        raise MalformedBody(f"the body could not be received: {fault}") from None
 
 
 def _read(stream: Any, length: int | None, limit_bytes: int) -> bytes:

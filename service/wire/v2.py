@@ -5,21 +5,23 @@ Source: Open Inference Protocol v2 (REST), binary tensor data extension, classif
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
 
-import numpy as np
-
-from service.errors import InvalidRequest, MalformedBody, NotOffered, UnknownTensor
-from service.tensors import BYTES, Array, TensorSpec
+from service.errors import InvalidRequest, MalformedBody, NotOffered, ShapeMismatch, UnknownTensor
+from service.tensors import Array, TensorSpec
 from service.wire import binary, image_tensors
 from service.wire.elements import check_datatype, read_elements, shown
 from service.wire.json_text import read_json
 from service.wire.nesting import Place
 from service.wire.nonfinite import POLICIES
+from service.wire.raw_tensor import read_raw
 from service.wire.signature import Signature, check_shape
 from service.wire.v2_plain import PlainRequest, read_plain
 
+_MOST_ELEMENTS = 1 << 59
+"""Elements of 8 bytes that an address space can hold; numpy refuses larger shapes even where a dimension is 0."""
 _SCALARS = (str, int, float, bool)
 
 
@@ -154,6 +156,10 @@ def _read_shape(shape: Any, name: str, index: int) -> tuple[int, ...]:
             if length.__class__ is not int or length < 0:
                 break
         else:
+            if shape and math.prod(length or 1 for length in shape) > _MOST_ELEMENTS:
+                raise ShapeMismatch(
+                    f"input '{name}': no tensor can have the shape {str(shape)[:80]}", pointer=f"/inputs/{index}/shape"
+                )
             return tuple(shape)
     raise MalformedBody(
         f"input '{name}': expected a list of whole numbers from 0 on under 'shape', got "
@@ -295,18 +301,7 @@ def _raw(blobs: binary.Blobs, signature: Signature) -> V2Request:
         )
     spec = signature.input(signature.required[0], "")
     data = blobs.rest()
-    array = _raw_array(data, spec, signature)
+    array = read_raw(data, spec, signature)
     signature.check_served(signature.output_names)
     wanted = tuple(OutputRequest(name, True, 0) for name in signature.output_names)
     return V2Request(None, {spec.name: array}, signature.output_names, wanted, "null", {})
-
-
-def _raw_array(data: memoryview, spec: TensorSpec, signature: Signature) -> Array:
-    image = signature.images.get(spec.name)
-    if image is not None:
-        return image_tensors.read([bytes(data)], image, spec)
-    if spec.datatype is BYTES:
-        shape = tuple(1 for _ in spec.shape or (1,))
-        check_shape(spec, shape, "")
-        return np.array([binary.element_text(bytes(data), spec.name, 0, "")], BYTES.dtype).reshape(shape)
-    return binary.read_tensor(data, spec, binary.raw_shape(spec, len(data)), "")

@@ -51,3 +51,12 @@ def test_clients_that_stop():
         intake.read_body({**environ(b"abc"), "CONTENT_LENGTH": "5"}, 10)
     with pytest.raises(ClientStalled):
         intake.read_body({"wsgi.input": Silent(), "CONTENT_LENGTH": "5"}, 10)
+
+
+def test_whatever_the_servers_reader_says_is_the_clients_fault():
+    class Broken:
+        def read(self, size):
+            raise RuntimeError("bad chunk size")
+
+    with pytest.raises(MalformedBody, match="bad chunk size"):
+        intake.read_body({"wsgi.input": Broken(), "wsgi.input_terminated": True}, 10)

@@ -78,6 +78,7 @@ def test_no_elements_keep_their_shape(shape):
         (1.0, BOOL, "got 1.0"),
         (5, BYTES, 'a string or {"b64"'),
         ({"b64": "%%%"}, BYTES, "no valid base64"),
+        ({"b64": "AAAA="}, BYTES, "multiple of 4"),
         ({"b64": "/w=="}, BYTES, "not valid UTF-8"),
     ],
 )
