@@ -114,8 +114,12 @@ def service(folder, *arguments, before=(), conf=CONF, **environment):
     (folder / "tiny.py").write_text(APP)
     log = folder / "log"
     command = [*before, sys.executable, "-m", "gunicorn", "-c", conf, "-b", "127.0.0.1:0", *arguments, "tiny:app"]
-    names = ("PATH", "HOME", "LANG", "COVERAGE_PROCESS_START")
-    given = {name: os.environ[name] for name in names if name in os.environ} | {"PYTHONPATH": str(ROOT)} | environment
+    names = ("PATH", "HOME", "LANG", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+    given = (
+        {name: os.environ[name] for name in names if name in os.environ}
+        | {"PYTHONPATH": str(ROOT), "PINION_MODELS": str(ROOT / "models")}
+        | environment
+    )
     with log.open("wb") as output, subprocess.Popen(command, cwd=folder, env=given, stderr=output) as process:
         try:
             yield Service(process, log)

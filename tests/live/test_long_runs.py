@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.live.server import Server
 
-STEPS, SIZE = 60, 1024
+STEPS, SIZE = 25, 1024
 REQUEST = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 1], "data": [1]}], "outputs": [{"name": "y"}]}
 
 

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,8 @@ ROOT = Path(__file__).parents[3]
 
 
 def run(*arguments, **environ):
-    environment = {"PATH": "/usr/bin:/bin", **environ}
+    measured = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE")}
+    environment = {"PATH": "/usr/bin:/bin", **measured, **environ}
     command = [sys.executable, "-m", "service", *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
