@@ -97,9 +97,9 @@ class Model:
         """Takes a place in the queue; nothing runs yet."""
         return self._batcher.submit(feeds, outputs)
 
-    def withdraw(self, ticket: Ticket) -> None:
+    def withdraw(self, ticket: Ticket) -> bool:
         """Gives up a place whose caller has gone."""
-        self._batcher.withdraw(ticket)
+        return self._batcher.withdraw(ticket)
 
     def finish(self, ticket: Ticket) -> list[Tensor]:
         """The answer of a ticket, after its turn.

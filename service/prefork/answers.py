@@ -101,16 +101,23 @@ class Answers:
     def hand_over_waiting(self) -> None:
         """Gives requests that would have to wait to workers that are idle; the lock is held, a run is on.
 
-        The oldest go first. Those that came before the run began may be part of it and stay.
+        The oldest go first. One that is part of the run, as others of its model may be, can't be withdrawn and stays.
         """
-        for entry in tuple(self.gathered):
-            connection, answer = entry
-            if connection.state != IN_HAND or not connection.request or not isinstance(answer, self._deferred):
-                continue
-            if not self.hand_over(connection, connection.request):
-                return
-            self.gathered.remove(entry)
-            _closed(answer)
+        balance = self._exchange.balance
+        for waiting in (self.waiting, self.gathered):
+            for entry in tuple(waiting):
+                if balance is None or balance.idle_peer() is None:
+                    return
+                connection, answer = entry
+                if not self._may_leave(connection, answer) or not answer.withdraw():
+                    continue
+                if self.hand_over(connection, connection.request):
+                    waiting.remove(entry)
+                    _closed(answer)
+
+    def _may_leave(self, connection: Connection, answer: Any) -> bool:
+        fits = connection.state == IN_HAND and connection.request and connection.listener.tls is None
+        return bool(fits) and isinstance(answer, self._deferred)
 
     def hand_over(self, connection: Connection, data: bytes) -> bool:
         """Gives a connection, with what has been read from it, to a worker that is idle; False if none takes it."""

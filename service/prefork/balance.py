@@ -9,9 +9,11 @@ long nothing is written and nothing handed over.
 from __future__ import annotations
 
 import array
+import fcntl
 import os
 import socket
 import struct
+import termios
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +24,7 @@ LARGEST_BYTES = 65_536
 """Of a request that can be handed over: what a datagram socket takes with its default buffer."""
 
 _HEADER = struct.Struct("<B")
+_INT = struct.Struct("i")
 _ONE_FD = array.array("i").itemsize
 _LONG_RUN_S = 0.002
 _MOST_PATHS = 256
@@ -29,6 +32,8 @@ _LAST_LOOK_S = 0.1
 _SLOT_GAP = 64
 _RUN_WEIGHT = 2
 _SETTLES_S, _GIVES_UP_S = 0.003, 0.5
+_TRIES, _INBOX_READ_S = 20, 0.001
+_SMALL_DIFFERENCE, _MOST_AT_ONCE = 4, 8
 
 
 class HandedOver(NamedTuple):
@@ -89,7 +94,7 @@ class Balance:
         self._folder = folder
         self._peers: list[int] = []
         self._looked_s = 0.0
-        self._given: dict[int, tuple[float, int]] = {}
+        self._given_s: dict[int, float] = {}
         self._connections = 0
         self.in_long_run = False
         self.long_runs = LongRuns()
@@ -153,22 +158,25 @@ class Balance:
         idle = []
         for slot in self._peers:
             load = self._board.read_load(slot)
-            if not load.running and not self._is_taking(slot, load.connections, now_s):
+            if not load.running and not self._is_taking(slot, now_s):
                 idle.append((load.connections, slot))
         best = min(idle)[1] if idle else None
         return best if best is not None and self._board.read(best).state is State.READY else None
 
-    def _is_taking(self, slot: int, connections: int, now_s: float) -> bool:
-        given_s, had_connections = self._given.get(slot, (0.0, -1))
-        waited_s = now_s - given_s
-        return waited_s < _SETTLES_S or (connections == had_connections and waited_s < _GIVES_UP_S)
+    def _is_taking(self, slot: int, now_s: float) -> bool:
+        waited_s = now_s - self._given_s.get(slot, 0.0)
+        return waited_s < _SETTLES_S or (waited_s < _GIVES_UP_S and self._has_unread())
+
+    def _has_unread(self) -> bool:
+        """Whether something that this worker gave away lies in an inbox still (unix(7), SIOCOUTQ)."""
+        (unread_bytes,) = _INT.unpack(fcntl.ioctl(self.inbox.fileno(), termios.TIOCOUTQ, bytes(_INT.size)))
+        return bool(unread_bytes)
 
     def hand_over(self, slot: int, sock: socket.socket, listener: int, data: bytes) -> bool:
         """Gives a connection away; False if the other can't take it, and then it is still ours."""
         if len(data) > LARGEST_BYTES:
             return False
         fds = array.array("i", [sock.fileno()])
-        before = self._board.read_load(slot).connections
         try:
             self.inbox.sendmsg(
                 [_HEADER.pack(listener), data],
@@ -179,8 +187,39 @@ class Balance:
         except OSError:
             return False
         finally:
-            self._given[slot] = (time.monotonic(), before)
+            self._given_s[slot] = time.monotonic()
         return True
+
+    def part_with(self, sock: socket.socket, listener: int) -> bool:
+        """Gives an idle connection of a worker that stops to one that stays; False if none does or can take it."""
+        for _ in range(_TRIES):
+            slot, _ = self._least_connected()
+            if slot is None:
+                return False
+            if self.hand_over(slot, sock, listener, b""):
+                return True
+            # An inbox holds ten or so; it is read within moments.
+            time.sleep(_INBOX_READ_S)
+        return False
+
+    def surplus(self) -> tuple[int | None, int]:
+        """How many connections this worker should give away, and to whom.
+
+        It gives the part of the difference that is left if all others do the same, and nothing for a small one.
+        """
+        slot, fewest = self._least_connected()
+        difference = self._connections - fewest
+        if slot is None or difference < max(_SMALL_DIFFERENCE, self._connections // 4):
+            return None, 0
+        return slot, min(difference // (len(self._peers) + 1), _MOST_AT_ONCE)
+
+    def _least_connected(self) -> tuple[int | None, int]:
+        if time.monotonic() - self._looked_s > _LAST_LOOK_S:
+            self.refresh()
+        ready = [slot for slot in self._peers if self._board.read(slot).state is State.READY]
+        loads = [(self._board.read_load(slot).connections, slot) for slot in ready]
+        fewest, slot = min(loads, default=(0, None))
+        return slot, fewest
 
     def receive(self) -> HandedOver | None:
         """A connection that was given to this worker; None if there is none."""

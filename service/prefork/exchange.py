@@ -18,6 +18,7 @@ from service.prefork.worker_settings import WorkerSettings
 
 _READ_BYTES = 262_144
 _SLOWEST_BODY_BYTES_A_S = 16_384
+_FRESH_S = 1.0
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _END_OF_HEAD = b"\r\n\r\n"
 
@@ -240,10 +241,38 @@ class Exchange:
         else:
             self.close(connection)
 
-    def close_idle(self) -> None:
-        """Closes every connection on which no request has begun."""
-        for connection in [c for c in self.connections.values() if c.state == IDLE]:
+    def share_out(self) -> None:
+        """Gives idle connections to a worker that has fewer; a worker that came late gets its share so."""
+        if self.balance is None:
+            return
+        slot, count = self.balance.surplus()
+        if slot is None:
+            return
+        idle = (c for c in tuple(self.connections.values()) if c.state == IDLE and c.listener.tls is None)
+        for connection, _ in zip(idle, range(count), strict=False):
+            if not self.balance.hand_over(slot, connection.sock, connection.listener.index, b""):
+                return
             self.close(connection)
+
+    def leave_idle(self) -> None:
+        """Parts with every connection on which no request has begun: to another worker, or closes it."""
+        idle = [c for c in self.connections.values() if c.state == IDLE and not self._is_fresh(c)]
+        begun = {fd for fd, _ in self._poller.poll(0)} if idle else set()
+        balance, taken = self.balance, self.balance is not None
+        for connection in idle:
+            if balance is not None and taken and connection.listener.tls is None:
+                taken = balance.part_with(connection.sock, connection.listener.index)
+                if taken:
+                    self.close(connection)
+                    continue
+            # On the others a request may just have come; it is still answered.
+            if connection.fd not in begun:
+                self.close(connection)
+
+    def _is_fresh(self, connection: Connection) -> bool:
+        """Whether it was opened moments ago: its client is about to send, and would not take an end for an idle one."""
+        accepted_s = connection.deadline_s - self._settings.head_timeout_s
+        return not connection.began_s and self.now_s - accepted_s < _FRESH_S
 
     def watch(self, connection: Connection, interest: int) -> None:
         """Changes what the poll looks for."""

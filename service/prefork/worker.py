@@ -120,7 +120,7 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
                 self.exchange.balance.retire()
                 self._take_over(self.exchange.balance)
         if not self._listeners:
-            self.exchange.close_idle()
+            self.exchange.leave_idle()
             return bool(self.exchange.connections) and now_s < self._stop_s
         return True
 
@@ -261,6 +261,7 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
         exchange = self.exchange
         if exchange.balance is not None:
             exchange.balance.refresh()
+            exchange.share_out()
         for connection in [c for c in exchange.connections.values() if c.deadline_s < now_s]:
             exchange.expire(connection)
 

@@ -88,25 +88,35 @@ class Ticket:
 class Batcher:
     """The queue of one model version."""
 
-    __slots__ = ("_run", "_waiting", "merging")
+    __slots__ = ("_queue", "_run", "_waiting", "merging")
 
     def __init__(self, run: Run, merging: Merging) -> None:
         """A queue that runs by `run` and merges as `merging` allows."""
         self._run = run
         self._waiting: list[Ticket] = []
+        self._queue = threading.Lock()
         self.merging = merging
 
     def submit(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> Ticket:
         """Takes a place in the queue."""
         ticket = Ticket(feeds, outputs, *self.merging.place(feeds, outputs))
         if ticket.key is not None:
-            self._waiting.append(ticket)
+            with self._queue:
+                self._waiting.append(ticket)
         return ticket
 
-    def withdraw(self, ticket: Ticket) -> None:
-        """Gives up a place whose caller has gone; a ticket that has run is left as it is."""
-        if ticket in self._waiting:
+    def withdraw(self, ticket: Ticket) -> bool:
+        """Gives up a place whose caller has gone; False if the ticket has run or is part of the run that is on.
+
+        A ticket that was given up can still be finished; it only waits for nobody any more.
+        """
+        if ticket.key is None:
+            return not ticket.started_ns
+        with self._queue:
+            if ticket not in self._waiting:
+                return False
             self._waiting.remove(ticket)
+            return True
 
     def finish(self, ticket: Ticket) -> list[Array]:
         """The results of a ticket, after its turn.
@@ -134,15 +144,16 @@ class Batcher:
         """The ticket and those behind it that may share its run, up to the limit of rows; they leave the queue."""
         limit = self.merging.limit_rows
         group, rest, rows = [ticket], [], ticket.rows
-        for other in self._waiting:
-            if other is ticket:
-                continue
-            if other.key == ticket.key and rows + other.rows <= limit:
-                group.append(other)
-                rows += other.rows
-            else:
-                rest.append(other)
-        self._waiting = rest
+        with self._queue:
+            for other in self._waiting:
+                if other is ticket:
+                    continue
+                if other.key == ticket.key and rows + other.rows <= limit:
+                    group.append(other)
+                    rows += other.rows
+                else:
+                    rest.append(other)
+            self._waiting = rest
         return group
 
     def _run_alone(self, ticket: Ticket) -> None:

@@ -114,8 +114,13 @@ class Inference:
 
     def close(self) -> None:
         """The end of the answer; of one that nobody asked for, the place in the queue is given up."""
-        if not self._is_over and self._model is not None and self._ticket is not None:
-            self._model.withdraw(self._ticket)
+        self.withdraw()
+
+    def withdraw(self) -> bool:
+        """Gives up the place in the queue; False if there is nothing to give up: it has run, runs, or has failed."""
+        if self._is_over or self._model is None or self._ticket is None:
+            return False
+        return self._model.withdraw(self._ticket)
 
     def finish(self) -> Answer:
         """Runs the model if nobody has, and writes the answer; never raises."""

@@ -107,10 +107,32 @@ def test_a_withdrawn_ticket_is_not_run():
     model = Doubler()
     batcher = make(model)
     gone, stays = batcher.submit(feed(1), ("y",)), batcher.submit(feed(2), ("y",))
-    batcher.withdraw(gone)
+    assert batcher.withdraw(gone)
     batcher.finish(stays)
-    batcher.withdraw(stays)
+    assert not batcher.withdraw(stays)
     assert model.rows == [1]
+
+
+@pytest.mark.parametrize("curve", [MERGES, Curve(merges=False, reason="")])
+def test_what_is_part_of_the_run_that_is_on_cannot_be_withdrawn(curve):
+    withdrawn = []
+
+    def run(feeds, outputs):
+        withdrawn.extend(batcher.withdraw(ticket) for ticket in tickets)
+        return [feeds["x"]]
+
+    batcher = make(run, curve=curve)
+    tickets = [batcher.submit(feed(number), ("y",)) for number in range(3)]
+    batcher.finish(tickets[0])
+    assert withdrawn == ([False] * 3 if curve.merges else [False, True, True])
+
+
+def test_a_withdrawn_ticket_can_still_be_finished():
+    batcher = make(Doubler())
+    ticket = batcher.submit(feed(4), ("y",))
+    assert batcher.withdraw(ticket)
+    assert not batcher.withdraw(ticket)
+    assert batcher.finish(ticket)[0].tolist() == [[8, 9]]
 
 
 def test_a_model_whose_output_has_other_rows_than_its_input_is_run_alone():
