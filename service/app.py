@@ -19,6 +19,7 @@ from service.web.inference import Desk, Inference
 from service.web.server import create_flask
 from service.web.v1_routes import v1_routes
 from service.web.v2_routes import v2_routes
+from service.wire import json_numbers
 
 
 def create_app(settings: Settings | None = None) -> Flask:
@@ -32,6 +33,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     """
     settings = settings or resolve(os.environ).settings
     logs.set_up(settings.log_level)
+    json_numbers.announce_absence()
     key_files_by(lambda: place.current().metrics_id)
     recorder = Recorder(Journal(every_request=settings.request_log))
     repository = Repository(settings, lambda: place.current().threads, recorder.prepare)

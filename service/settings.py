@@ -144,6 +144,11 @@ class Settings:
     max_body_bytes: int = knob(
         100 * 1024 * 1024, "Largest body in bytes, on the wire and again after decompression.", at_least(1)
     )
+    fast_json_bytes: int = knob(
+        4096,
+        "Bytes of a JSON body from which its long lists of numbers are read straight into arrays (pysimdjson).",
+        at_least(0),
+    )
     on_missing_provider: str = knob(
         "fail",
         "What a model does whose execution provider isn't there: `fail`, or take the `next` in its list.",

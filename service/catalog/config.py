@@ -20,6 +20,7 @@ from service.catalog.triton_config import TritonConfig, read_triton_config
 from service.catalog.versions import ALL, Versions
 from service.engine.options import CPU, EngineOptions, Provider
 from service.errors import ConfigurationError
+from service.wire import json_numbers
 from service.wire.images import ImageInput
 
 _KEYS = {"images": "image"}
@@ -191,20 +192,25 @@ class LoadedConfig:
         engine: what of it concerns the session.
         notes: sentences on what is advice only, isn't understood, or was overruled.
         triton: what `config.pbtxt` says of batching, versions, instances, inputs and outputs, as Triton's JSON.
+        fast_json_bytes: the service's setting, for the readers of requests.
     """
 
     config: ModelConfig
     engine: EngineOptions
     notes: tuple[str, ...] = ()
     triton: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    fast_json_bytes: int = json_numbers.FROM_BYTES
 
 
-def load_config(found: Found, on_missing_provider: str = "fail") -> LoadedConfig:
+def load_config(
+    found: Found, on_missing_provider: str = "fail", fast_json_bytes: int = json_numbers.FROM_BYTES
+) -> LoadedConfig:
     """Reads what stands beside a model.
 
     Args:
         found: where it stands.
         on_missing_provider: the service's setting, for a model that doesn't say.
+        fast_json_bytes: the service's setting.
 
     Raises:
         ConfigurationError: everything that is wrong, each with its file and line.
@@ -228,7 +234,9 @@ def load_config(found: Found, on_missing_provider: str = "fail") -> LoadedConfig
     notes = list(triton.notes)
     config = ModelConfig(**{**_taken(triton, own, notes), **own})
     notes.extend(_absent_versions(config, found))
-    return LoadedConfig(config, config.engine_options(on_missing_provider), tuple(notes), triton.document)
+    return LoadedConfig(
+        config, config.engine_options(on_missing_provider), tuple(notes), triton.document, fast_json_bytes
+    )
 
 
 def _taken(triton: TritonConfig, own: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:

@@ -74,7 +74,11 @@ class Model:
         self.triton: Mapping[str, Any] = loaded.triton
         self.notes = loaded.notes
         self.signature = Signature(
-            session.inputs, session.outputs, dict(loaded.config.images), dict(loaded.config.labels)
+            session.inputs,
+            session.outputs,
+            dict(loaded.config.images),
+            dict(loaded.config.labels),
+            loaded.fast_json_bytes,
         )
         self.providers = session.providers
         self.threads = session.threads

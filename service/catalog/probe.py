@@ -16,7 +16,7 @@ from service.errors import ServiceError
 from service.schedule.batcher import Run
 from service.schedule.merging import Curve
 from service.tensors import BF16, FP16, Array, TensorSpec
-from service.wire.elements import round_to_bf16, widen_bf16
+from service.wire.narrowing import round_to_bf16, widen_bf16
 
 _ROWS = 5
 _FREE_LENGTH = 8

@@ -57,6 +57,7 @@ class Repository:
         self._model_name = settings.model_name
         self._ready = settings.ready
         self._on_missing_provider = settings.on_missing_provider
+        self._fast_json_bytes = settings.fast_json_bytes
         self._lane_threads = lane_threads
         self._opened = opened
         self._lock = threading.Lock()
@@ -197,7 +198,7 @@ class Repository:
     def _open_versions(self, name: str, layout: Found) -> None:
         rows = self._versions[name] = {version: Version(version) for version in layout.versions}
         try:
-            loaded = load_config(layout, self._on_missing_provider)
+            loaded = load_config(layout, self._on_missing_provider, self._fast_json_bytes)
         except ConfigurationError as fault:
             for row in rows.values():
                 row.state, row.reason = UNAVAILABLE, "; ".join(fault.problems)

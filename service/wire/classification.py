@@ -11,7 +11,8 @@ import numpy as np
 
 from service.errors import InvalidRequest
 from service.tensors import Array, Tensor
-from service.wire.elements import texts, widen_bf16
+from service.wire.elements import texts
+from service.wire.narrowing import widen_bf16
 
 
 def best(tensor: Tensor, classes: int, labels: Sequence[str]) -> Array:

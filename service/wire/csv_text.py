@@ -12,7 +12,8 @@ import orjson
 
 from service.errors import InvalidRequest, InvalidValue, MalformedBody, ShapeMismatch
 from service.tensors import BF16, Array, DataType, Tensor, TensorSpec, element_count
-from service.wire.elements import convert, utf8, widen_bf16
+from service.wire.elements import convert, utf8
+from service.wire.narrowing import widen_bf16
 from service.wire.nesting import Place
 from service.wire.signature import check_shape, shown_shape
 

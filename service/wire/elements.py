@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -17,16 +16,11 @@ import numpy as np
 
 from service.errors import DatatypeMismatch, InvalidValue, ShapeMismatch
 from service.tensors import BF16, BYTES, FP16, Array, DataType, element_count
+from service.wire.json_numbers import Numbers
+from service.wire.narrowing import LARGEST, round_to_bf16
 from service.wire.nesting import Place, flatten
 
 _FLOAT_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_LARGEST = {
-    "FP16": 65519.99999999999,
-    "BF16": 3.3961775292304601e38,
-    "FP32": 3.4028235677973362e38,
-    "FP64": sys.float_info.max,
-}
-"""Largest magnitude that rounds to a finite number of the datatype (to nearest, ties to even)."""
 _EXACT = 2**53 - 1
 """Whole floats up to here stand for one integer only; beyond, the parser may have rounded the text."""
 _NUMBERS = frozenset({int, float})
@@ -41,8 +35,12 @@ def read_elements(data: Any, shape: tuple[int, ...], datatype: DataType, place: 
     Raises:
         ShapeMismatch: the number of elements or the nesting doesn't fit.
         InvalidValue: an element can't be represented in the datatype.
+        Unsure: the data was cut out of the body, and is not plainly right.
     """
     if data.__class__ is not list:
+        if data.__class__ is Numbers:
+            array: Array = data.read(shape, datatype)
+            return array
         if shape:
             raise ShapeMismatch(
                 f"input '{place.tensor}': expected a list of {element_count(shape)} elements, got {shown(data)}",
@@ -92,7 +90,7 @@ def texts(flat: Sequence[str]) -> Array:
 
 
 def _floats(flat: list[Any], datatype: DataType, place: Place) -> Array:
-    limit = _LARGEST[datatype.name]
+    limit = LARGEST[datatype.name]
     # Written so that a NaN, which compares false, leads to the thorough check as well.
     if flat and not (max(flat) <= limit and min(flat) >= -limit):
         for index, value in enumerate(flat):
@@ -103,28 +101,6 @@ def _floats(flat: list[Any], datatype: DataType, place: Place) -> Array:
     if datatype is FP16:
         return np.array(flat, np.float64).astype(np.float16)
     return np.array(flat, datatype.dtype)
-
-
-def round_to_bf16(array: Array) -> Array:
-    """The upper halves of float32 numbers nearest to the array's, ties to even; NaN stays NaN.
-
-    The double is first rounded to float32 with its last bit sticky (round to odd), since two roundings to nearest
-    would not give the nearest BF16.
-    """
-    narrow = array.astype(np.float32)
-    bits = narrow.view(np.uint32)
-    inexact = (narrow.astype(np.float64) != array) & np.isfinite(narrow)
-    overshot = inexact & (np.abs(narrow.astype(np.float64)) > np.abs(array))
-    bits = np.where(overshot, bits - 1, bits) | inexact.astype(np.uint32)
-    rounded: Array = ((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16).astype(np.uint16)
-    rounded[np.isnan(array)] = 0x7FC0
-    return rounded
-
-
-def widen_bf16(array: Array) -> Array:
-    """The float32 numbers of BF16's `uint16` bits; exact."""
-    wide: Array = (array.astype(np.uint32) << 16).view(np.float32)
-    return wide
 
 
 def _integers(flat: list[int], datatype: DataType, place: Place) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 
 from service.errors import InvalidValue, MalformedBody
 from service.tensors import BF16, FP64, Array, DataType
-from service.wire.elements import round_to_bf16
+from service.wire.narrowing import round_to_bf16
 
 _LARGEST_PIXELS = 64 * 1024 * 1024
 

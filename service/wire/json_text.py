@@ -18,7 +18,7 @@ _ONE_KIND = bytes.maketrans(b"{}", b"[]")
 _BOM = b"\xef\xbb\xbf"
 
 
-def read_json(body: bytes) -> Any:
+def read_json(body: bytes | bytearray) -> Any:
     """The value of a body.
 
     Raises:
@@ -33,7 +33,7 @@ def read_json(body: bytes) -> Any:
     return value
 
 
-def _read_lenient(body: bytes, fault: orjson.JSONDecodeError) -> Any:
+def _read_lenient(body: bytes | bytearray, fault: orjson.JSONDecodeError) -> Any:
     """What orjson refuses and the protocol's clients write all the same: NaN, infinities, a byte-order mark."""
     if not body.strip():
         raise MalformedBody("expected a JSON body, got an empty one") from None
@@ -70,7 +70,7 @@ def _integer(text: str) -> int | float:
     return number if -(2**63) <= number < 2**64 else _finite(text)
 
 
-def _check_depth(body: bytes) -> None:
+def _check_depth(body: bytes | bytearray) -> None:
     """Counts levels by taking away the innermost pairs of brackets, a level a pass, in C."""
     brackets = _STRING.sub(b"", body).translate(_ONE_KIND, _NOT_BRACKETS)
     for _ in range(_DEEPEST):

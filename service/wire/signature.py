@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from service.errors import MissingTensor, NotOffered, ShapeMismatch, UnknownTensor
 from service.tensors import TensorSpec
+from service.wire import json_numbers
 from service.wire.images import ImageInput
 from service.wire.v2_plain import plain_model
 
@@ -23,10 +24,12 @@ class Signature:
         required: names of the inputs without a default.
         images: how image bytes become the array of an input.
         labels: class names by output, from the configuration.
+        fast_json_bytes: bytes of a JSON body from which its long lists are read by simdjson.
         plain: for the reader of plain requests; None if it can't read this model's.
     """
 
     __slots__ = (
+        "fast_json_bytes",
         "images",
         "input_by_name",
         "inputs",
@@ -44,7 +47,9 @@ class Signature:
         outputs: Sequence[TensorSpec],
         images: Mapping[str, ImageInput] | None = None,
         labels: Mapping[str, tuple[str, ...]] | None = None,
+        fast_json_bytes: int = json_numbers.FROM_BYTES,
     ) -> None:
+        self.fast_json_bytes = fast_json_bytes
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self.input_by_name = {spec.name: spec for spec in inputs}

@@ -10,7 +10,7 @@ import orjson
 
 from service.errors import InvalidRequest
 from service.tensors import BF16, BYTES, Tensor
-from service.wire.elements import widen_bf16
+from service.wire.narrowing import widen_bf16
 from service.wire.v1 import V1Request
 from service.wire.v2_answer import contiguous
 

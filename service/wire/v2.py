@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
-from service.errors import InvalidRequest, MalformedBody, NotOffered, ShapeMismatch, UnknownTensor
+from service.errors import InvalidRequest, MalformedBody, ServiceError, ShapeMismatch, UnknownTensor
 from service.tensors import Array, TensorSpec
-from service.wire import binary, image_tensors
+from service.wire import binary, image_tensors, json_numbers
 from service.wire.elements import check_datatype, read_elements, shown
 from service.wire.json_text import read_json
 from service.wire.nesting import Place
-from service.wire.nonfinite import POLICIES
 from service.wire.raw_tensor import read_raw
 from service.wire.signature import Signature, check_shape
+from service.wire.v2_parameters import bad_parameter, binary_size, flag, nan_policy, read_parameters
 from service.wire.v2_plain import PlainRequest, read_plain
 
 _MOST_ELEMENTS = 1 << 59
 """Elements of 8 bytes that an address space can hold; numpy refuses larger shapes even where a dimension is 0."""
-_SCALARS = (str, int, float, bool)
 
 
 class OutputRequest(NamedTuple):
@@ -73,6 +72,9 @@ def read_request(
         InvalidRequest: whatever doesn't fit, with its place.
     """
     if json_size is None:
+        large = None if isinstance(body, memoryview) else _read_large(body, signature)
+        if large is not None:
+            return large
         whole = bytes(body)
         document = read_json(whole)
         plain = read_plain(document, whole, signature.plain) if signature.plain is not None else None
@@ -84,6 +86,19 @@ def read_request(
     request = _read_document(document, signature, blobs)
     blobs.check_finished()
     return request
+
+
+def _read_large(body: bytes | bytearray, signature: Signature) -> V2Request | None:
+    """The request if its long lists are plainly right; None leaves it to the thorough reader."""
+    try:
+        found = json_numbers.cut(body, signature.fast_json_bytes)
+        if found is None:
+            return None
+        document, lists = found
+        request = _read_document(document, signature, None)
+    except (json_numbers.Unsure, ServiceError):
+        return None
+    return request if all(numbers.taken for numbers in lists) else None
 
 
 def _read_document(document: Any, signature: Signature, blobs: binary.Blobs | None) -> V2Request:
@@ -108,9 +123,9 @@ def _read_document(document: Any, signature: Signature, blobs: binary.Blobs | No
     identity = document.get("id")
     if identity is not None and identity.__class__ is not str:
         raise InvalidRequest(f"expected a string under 'id', got {shown(identity)}", pointer="/id")
-    parameters = _read_parameters(document.get("parameters"), "/parameters")
+    parameters = read_parameters(document.get("parameters"), "/parameters")
     outputs, wanted = _read_outputs(document.get("outputs"), parameters, signature)
-    return V2Request(identity, feeds, outputs, wanted, _nan_policy(parameters), parameters)
+    return V2Request(identity, feeds, outputs, wanted, nan_policy(parameters), parameters)
 
 
 def _read_input(item: Any, index: int, signature: Signature, blobs: binary.Blobs | None) -> tuple[str, Array]:
@@ -126,7 +141,7 @@ def _read_input(item: Any, index: int, signature: Signature, blobs: binary.Blobs
     spec = signature.input(name, f"/inputs/{index}/name")
     size = None
     if "parameters" in item:
-        size = _binary_size(_read_parameters(item["parameters"], f"/inputs/{index}/parameters"), name, index)
+        size = binary_size(read_parameters(item["parameters"], f"/inputs/{index}/parameters"), name, index)
     image = signature.images.get(name)
     declared = item.get("datatype")
     if image is not None and declared == "BYTES":
@@ -168,38 +183,6 @@ def _read_shape(shape: Any, name: str, index: int) -> tuple[int, ...]:
     )
 
 
-def _read_parameters(parameters: Any, pointer: str) -> dict[str, Any]:
-    if parameters is None:
-        return {}
-    if parameters.__class__ is not dict:
-        raise MalformedBody(f"expected an object at {pointer}, got {shown(parameters)}", pointer=pointer)
-    for key, value in parameters.items():
-        if value is not None and not isinstance(value, _SCALARS):
-            raise MalformedBody(
-                f"parameter '{key}': expected a string, number or boolean, got {shown(value)}",
-                pointer=f"{pointer}/{key}",
-            )
-        if key.startswith("shared_memory_"):
-            raise NotOffered("shared memory is not offered; send the tensor in the body, as JSON or binary")
-    if parameters.get("sequence_id"):
-        raise NotOffered("sequences (sequence_id) are not offered; every request stands alone")
-    typed: dict[str, Any] = parameters
-    return typed
-
-
-def _binary_size(parameters: dict[str, Any], name: str, index: int) -> int | None:
-    size = parameters.get("binary_data_size")
-    if size is None:
-        return None
-    if size.__class__ is not int or size < 0:
-        raise MalformedBody(
-            f"input '{name}': expected a whole number of bytes from 0 on under 'binary_data_size', got {shown(size)}",
-            pointer=f"/inputs/{index}/parameters/binary_data_size",
-        )
-    number: int = size
-    return number
-
-
 def _blob(blobs: binary.Blobs | None, name: str, index: int, size: int | None) -> memoryview | None:
     if size is None:
         return None
@@ -237,7 +220,7 @@ def _read_image(
 def _read_outputs(
     outputs: Any, parameters: Mapping[str, Any], signature: Signature
 ) -> tuple[tuple[str, ...], tuple[OutputRequest, ...] | None]:
-    everything_binary = _flag(parameters.get("binary_data_output", False), "binary_data_output", "/parameters")
+    everything_binary = flag(parameters.get("binary_data_output", False), "binary_data_output", "/parameters")
     if outputs is None or outputs == []:
         signature.check_served(signature.output_names)
         if not everything_binary:
@@ -263,33 +246,12 @@ def _read_output(item: Any, pointer: str, signature: Signature, *, everything_bi
             pointer=pointer,
         )
     signature.output(item["name"], f"{pointer}/name")
-    parameters = _read_parameters(item.get("parameters"), f"{pointer}/parameters")
-    as_bytes = _flag(parameters.get("binary_data", everything_binary), "binary_data", f"{pointer}/parameters")
+    parameters = read_parameters(item.get("parameters"), f"{pointer}/parameters")
+    as_bytes = flag(parameters.get("binary_data", everything_binary), "binary_data", f"{pointer}/parameters")
     classes = parameters.get("classification", 0)
     if classes.__class__ is not int or classes < 0:
-        _bad_parameter("classification", "a whole number from 0 on", classes, f"{pointer}/parameters")
+        bad_parameter("classification", "a whole number from 0 on", classes, f"{pointer}/parameters")
     return OutputRequest(item["name"], as_bytes, classes)
-
-
-def _flag(value: Any, name: str, pointer: str) -> bool:
-    if value is None:
-        return False
-    if value.__class__ is not bool:
-        _bad_parameter(name, "true or false", value, pointer)
-    flag: bool = value
-    return flag
-
-
-def _nan_policy(parameters: Mapping[str, Any]) -> str:
-    policy = parameters.get("nan", "null")
-    if policy not in POLICIES:
-        _bad_parameter("nan", f"one of {', '.join(POLICIES)}", policy, "/parameters")
-    text: str = policy
-    return text
-
-
-def _bad_parameter(name: str, expected: str, value: Any, pointer: str) -> NoReturn:
-    raise InvalidRequest(f"parameter '{name}': expected {expected}, got {shown(value)}", pointer=f"{pointer}/{name}")
 
 
 def _raw(blobs: binary.Blobs, signature: Signature) -> V2Request:

@@ -10,7 +10,7 @@ import orjson
 
 from service.tensors import BF16, BYTES, Array, Tensor
 from service.wire import binary, classification
-from service.wire.elements import widen_bf16
+from service.wire.narrowing import widen_bf16
 from service.wire.nonfinite import has_nonfinite, spelled
 from service.wire.signature import Signature
 from service.wire.v2 import OutputRequest, V2Request

@@ -10,8 +10,9 @@ AT_LEAST = 1690
 
 
 @pytest.mark.timeout(600)
-def test_the_whole_suite_in_json_and_in_binary(tmp_path):
-    exams, _, passed, failures = backend_suite.hold(tmp_path)
+@pytest.mark.parametrize("settings", [{}, {"pinion_fast_json_bytes": "0"}], ids=["as-shipped", "simdjson"])
+def test_the_whole_suite_in_json_and_in_binary(tmp_path, settings):
+    exams, _, passed, failures = backend_suite.hold(tmp_path, **settings)
     assert failures == {}
     assert len(exams) >= AT_LEAST
     assert passed == {"json": len(exams), "binary": len(exams)}

@@ -19,12 +19,13 @@ GTHREAD = ("-k", "gthread", "--threads", "8")
     [
         (GATHER, "Using worker: service.prefork.worker.GatherWorker", 1, "triton", {}),
         (GATHER, "Using worker: service.prefork.worker.GatherWorker", 3, "flat", {}),
+        (GATHER, "Using worker: service.prefork.worker.GatherWorker", 1, "flat", {"pinion_fast_json_bytes": "0"}),
         (SYNC, "Using worker: sync\n", 1, "flat", {}),
         (SYNC, "Using worker: sync\n", 3, "triton", {}),
         (GTHREAD, "Using worker: gthread\n", 1, "triton", {}),
         (GTHREAD, "Using worker: gthread\n", 3, "flat", {}),
     ],
-    ids=["gather-1", "gather-3", "sync-1", "sync-3", "gthread-1", "gthread-3"],
+    ids=["gather-1", "gather-3", "gather-simdjson", "sync-1", "sync-3", "gthread-1", "gthread-3"],
 )
 def test_every_case_under_every_worker(tmp_path, case_models, arguments, line, workers, layout, settings):
     models = case_models(layout)

@@ -38,9 +38,12 @@ def body_of(asked, folder):
     return asked.get("body_text", "").encode()
 
 
-@pytest.fixture(scope="module")
-def apps(tmp_path_factory):
-    """The same models behind an open lane and behind Flask alone."""
+NEVER = 1 << 40
+
+
+@pytest.fixture(scope="module", params=[(4096, 4096), (0, NEVER)], ids=["as-shipped", "every-list-by-simdjson"])
+def apps(tmp_path_factory, request):
+    """The same models behind an open lane and behind Flask alone, with the bytes from which simdjson reads in each."""
     folder = tmp_path_factory.mktemp("models")
     for path in sorted(CASES.glob("*/case.json")):
         case = json.loads(path.read_text())
@@ -51,8 +54,7 @@ def apps(tmp_path_factory):
                 (target / source.name).write_bytes(source.read_bytes())
         # What is measured at load differs from start to start and is no matter of the lane.
         (target / "model.toml").write_text("batching = false\n")
-    settings = Settings(models=folder, ready="any")
-    lane, route = create_app(settings), create_app(settings)
+    lane, route = (create_app(Settings(models=folder, ready="any", fast_json_bytes=size)) for size in request.param)
     route._desk = None
     return lane, route
 
@@ -128,6 +130,7 @@ def figures(app):
 
 def test_the_same_differences_in_the_metrics(apps):
     bodies = [
+        *((model, body) for model, _, body in requests_of_all_cases()),
         (
             "22-nested-or-flat-data",
             b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}',

@@ -5,7 +5,8 @@ import pytest
 
 from service.errors import InvalidValue, ShapeMismatch
 from service.tensors import BF16, BOOL, BYTES, DATATYPES, FP16, FP32, FP64, INT32, INT64, UINT8, UINT64
-from service.wire.elements import read_elements, round_to_bf16, widen_bf16
+from service.wire.elements import read_elements
+from service.wire.narrowing import round_to_bf16, widen_bf16
 from service.wire.nesting import Place, infer_shape
 
 PLACE = Place("x", "/inputs/0/data")
