@@ -34,7 +34,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     settings = settings or resolve(os.environ).settings
     logs.set_up(settings.log_level)
     json_numbers.announce_absence()
-    key_files_by(lambda: place.current().metrics_id)
+    key_files_by(place.metrics_id)
     recorder = Recorder(Journal(every_request=settings.request_log))
     repository = Repository(settings, lambda: place.current().threads, recorder.prepare)
     desk = Desk(repository, recorder, settings.max_body_bytes)
@@ -54,5 +54,6 @@ def _offer_hooks(app: Any, repository: Repository, recorder: Recorder) -> None:
     app.pinion_fit = repository.fit
     app.pinion_gather = recorder.gather
     app.pinion_flush = recorder.flush
+    app.pinion_flush_due = recorder.flush_due
     app.pinion_deferred = (Inference,)
     app.pinion_aside = frozenset({"/metrics", "/v2/models/stats"})

@@ -28,6 +28,8 @@ class Answers:
         lock: held by the loop except while a model runs.
         run_began_s: monotonic time at which the run that is on began; 0 while there is none.
         stands_in: whether the watchdog acts for the loop.
+        flush_records: writes the application's book.
+        flush_due: writes it now and then; whether something is left to write.
         take_aside: hands a request to the watchdog.
         call_watchdog: tells it that a long run begins.
     """
@@ -38,9 +40,9 @@ class Answers:
         self._wsgi = worker.wsgi
         self._writer = HeadWriter("gunicorn")
         self._observers = observers(worker)
-        self._flush_records = getattr(worker.wsgi, "pinion_flush", None)
-        if self._flush_records is not None:
-            worker.wsgi.pinion_gather()
+        self.flush_records: Callable[[], None] = getattr(worker.wsgi, "pinion_flush", _nobody)
+        self.flush_due: Callable[..., bool] = getattr(worker.wsgi, "pinion_flush_due", _nothing)
+        getattr(worker.wsgi, "pinion_gather", _nobody)()
         self._deferred: tuple[type[Any], ...] = tuple(getattr(worker.wsgi, "pinion_deferred", ()))
         self._aside: frozenset[str] = getattr(worker.wsgi, "pinion_aside", frozenset())
         self.take_aside: Callable[[Connection, dict[str, Any]], None] = self._no_watchdog
@@ -67,6 +69,7 @@ class Answers:
             self._observers.before(environ)
         if environ["PATH_INFO"] in self._aside:
             connection.deadline_s = math.inf
+            self.flush_records()
             self._exchange.watch(connection, 0)
             self.take_aside(connection, environ)
             return
@@ -94,8 +97,8 @@ class Answers:
         # With more in hand, the next long run follows at once: this worker doesn't look idle in between.
         if balance is not None and balance.in_long_run and not self.gathered:
             balance.long_run(on=False)
-        if count and self._flush_records is not None:
-            self._flush_records(idle=False)
+        if count:
+            self.flush_due(idle=False)
         return count
 
     def hand_over_waiting(self) -> None:
@@ -129,11 +132,6 @@ class Answers:
             return False
         self._exchange.close(connection)
         return True
-
-    def idle(self) -> None:
-        """Told before the loop sleeps."""
-        if self._flush_records is not None:
-            self._flush_records(idle=True)
 
     def computed(self, connection: Connection, environ: dict[str, Any]) -> list[bytes] | None:
         """All parts of an answer, computed in whatever thread asks; None if the application failed."""
@@ -220,7 +218,12 @@ class Answers:
 
 
 def _nobody() -> None:
-    """There is no watchdog yet."""
+    """Stands for what isn't there: the watchdog before it has started, an application's book."""
+
+
+def _nothing(*, idle: bool) -> bool:  # noqa: ARG001 - as the book's own
+    """Nothing is left to write where there is no book."""
+    return False
 
 
 def _closed(answer: Iterable[bytes]) -> None:

@@ -29,6 +29,7 @@ from service.prefork.worker_settings import WorkerSettings
 
 _BEAT_S = 1.0
 _SWEEP_S = 0.5
+_WRITE_S = 0.02
 _ACCEPTS_A_TURN = 64
 _LEAVE_S, _PATIENCE_S = 0.001, 0.003
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -58,6 +59,7 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
             while self._goes_on():
                 self._turn()
         finally:
+            self._answers.flush_records()
             for connection in list(self.exchange.connections.values()):
                 self.exchange.close(connection)
             if self.exchange.balance is not None:
@@ -177,8 +179,8 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
             events = self.poller.poll(0)
             if events or self._busy_poll.wanted():
                 return events
-        self._answers.idle()
-        return self.poller.poll(self._patience_s())
+        unwritten = self._answers.flush_due(idle=True)
+        return self.poller.poll(_WRITE_S if unwritten else self._patience_s())
 
     def _patience_s(self) -> float:
         if not self._accepting and self._listeners and self._paused_until_s:

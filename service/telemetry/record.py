@@ -16,7 +16,8 @@ _log = logging.getLogger(__name__)
 
 _MOST_HISTOGRAMS = 200
 _OTHER = ("other", "")
-_LONGEST_UNWRITTEN_NS = 10_000_000
+_UNWRITTEN_IDLE_NS = 20_000_000
+_UNWRITTEN_BUSY_NS = 100_000_000
 _STRAY = "pinion_requests_without_model"
 _STRAY_TEXT = "Number of inference requests that named no model there is, by status"
 
@@ -71,15 +72,23 @@ class Recorder:
                 if not self._gathers:
                     self._write(tally)
 
-    def flush(self, *, idle: bool) -> None:
-        """Writes what has gathered: all of it before the process sleeps, else now and then."""
-        now_ns = time.perf_counter_ns()
-        if not idle and now_ns - self._written_ns < _LONGEST_UNWRITTEN_NS:
-            return
-        self._written_ns = now_ns
+    def flush(self) -> None:
+        """Writes what has gathered."""
+        self._written_ns = time.perf_counter_ns()
         for tally in self._tallies.values():
             if tally.dirty:
                 self._write(tally)
+
+    def flush_due(self, *, idle: bool) -> bool:
+        """Writes what has gathered if the last time is long enough ago; whether something is left to write.
+
+        A write costs as much as many inferences: a worker that is idle for milliseconds at a time doesn't do it each
+        time.
+        """
+        if time.perf_counter_ns() - self._written_ns >= (_UNWRITTEN_IDLE_NS if idle else _UNWRITTEN_BUSY_NS):
+            self.flush()
+            return False
+        return any(tally.dirty for tally in self._tallies.values())
 
     def prepare(self, model: str, version: str) -> None:
         """Makes the series of a model before its first request needs them, which takes milliseconds."""

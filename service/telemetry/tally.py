@@ -97,12 +97,13 @@ class Counters:
 class Histogram:
     """Counts of one histogram that have not been written yet."""
 
-    __slots__ = ("_buckets", "_edges_ns", "_new", "_sum", "_sum_ns")
+    __slots__ = ("_bounds_ns", "_buckets", "_edges_ns", "_new", "_sum", "_sum_ns")
 
     def __init__(self, name: str, text: str, labels: dict[str, str], edges: Sequence[int]) -> None:
         names, label_values = tuple(labels), tuple(labels.values())
         bounds = (*(repr(edge / 1e9) for edge in edges), "+Inf")
         self._edges_ns = edges
+        self._bounds_ns = np.array(edges, np.int64)
         self._buckets = [
             STORE.value(Key("histogram", name, f"{name}_bucket", (*names, "le"), (*label_values, bound), text))
             for bound in bounds
@@ -119,9 +120,9 @@ class Histogram:
 
     def add_all(self, durations_ns: Array) -> None:
         """Counts many observations, an int64 array of shape `(n,)`."""
-        indexes, counts = np.unique(np.searchsorted(self._edges_ns, durations_ns), return_counts=True)
-        for index, count in zip(indexes.tolist(), counts.tolist(), strict=True):
-            self._new[index] = self._new.get(index, 0) + count
+        counts = np.bincount(np.searchsorted(self._bounds_ns, durations_ns))
+        for index in counts.nonzero()[0].tolist():
+            self._new[index] = self._new.get(index, 0) + int(counts[index])
         self._sum_ns += int(durations_ns.sum())
 
     def flush(self) -> None:
@@ -213,18 +214,20 @@ class Tally:
         self._runs.add_all(leaders[:, _RUN])
         for histogram, column in zip(self._phases, range(_READ, _TOTAL), strict=True):
             histogram.add_all(table[:, column])
-        for rows in np.unique(table[:, _BATCH_ROWS]).tolist():
-            self._settle_batch(rows, table[table[:, _BATCH_ROWS] == rows])
+        self._settle_batches(table)
 
-    def _settle_batch(self, rows: int, table: Array) -> None:
-        batch = self._batch(rows)
-        if batch is None:
-            return
-        leaders = table[table[:, _LEADS] == 1]
-        batch["pinion_batch_executions"] += len(leaders)
-        batch["pinion_batch_compute_input_duration_us"] += int(table[:, _READ].sum()) / 1e3
-        batch["pinion_batch_compute_infer_duration_us"] += int(leaders[:, _RUN].sum()) / 1e3
-        batch["pinion_batch_compute_output_duration_us"] += int(table[:, _WRITE].sum()) / 1e3
+    def _settle_batches(self, table: Array) -> None:
+        sizes, places = np.unique(table[:, _BATCH_ROWS], return_inverse=True)
+        leads = table[:, _LEADS]
+        weights = (leads, table[:, _READ], table[:, _RUN] * leads, table[:, _WRITE])
+        columns = [np.bincount(places, weights=weight).tolist() for weight in weights]
+        for size, runs, read_ns, run_ns, write_ns in zip(sizes.tolist(), *columns, strict=True):
+            batch = self._batch(size)
+            if batch is not None:
+                batch["pinion_batch_executions"] += runs
+                batch["pinion_batch_compute_input_duration_us"] += read_ns / 1e3
+                batch["pinion_batch_compute_infer_duration_us"] += run_ns / 1e3
+                batch["pinion_batch_compute_output_duration_us"] += write_ns / 1e3
 
     def _batch(self, rows: int) -> dict[str, float] | None:
         """Sums of a batch size; None for further ones, since callers choose sizes and each is a series for ever."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+import types
 
 import pytest
 
@@ -57,14 +59,30 @@ def test_a_scrape_may_come_while_models_are_new(recorder):
 
 def test_a_gathering_worker_writes_before_it_sleeps(recorder):
     recorder.gather()
-    recorder.flush(idle=True)
+    recorder.flush()
     for _ in range(3):
         recorder.record(SUCCESS._replace(model="gathered"))
     assert successes("gathered") == 0
-    recorder.flush(idle=True)
+    recorder.flush()
     assert successes("gathered") == 3
-    recorder.flush(idle=True)
+    recorder.flush()
     assert successes("gathered") == 3
+
+
+@pytest.mark.parametrize(("age_ms", "written_when_idle", "written_when_busy"), [(1, 0, 0), (50, 1, 0), (5000, 1, 1)])
+def test_a_busy_worker_writes_now_and_then_and_an_idle_one_sooner(
+    recorder, monkeypatch, age_ms, written_when_idle, written_when_busy
+):
+    now_ns = time.perf_counter_ns()
+    monkeypatch.setattr(record, "time", types.SimpleNamespace(perf_counter_ns=lambda: now_ns))
+    recorder.gather()
+    for idle, written in ((True, written_when_idle), (False, written_when_busy)):
+        name = f"due-{idle}-{age_ms}"
+        recorder.flush()
+        recorder._written_ns = now_ns - age_ms * 1_000_000
+        recorder.record(SUCCESS._replace(model=name))
+        assert recorder.flush_due(idle=idle) is not bool(written)
+        assert successes(name) == written
 
 
 def test_requests_for_no_model_make_no_series_of_their_names(recorder):
@@ -105,6 +123,6 @@ def test_a_full_disk_ends_no_turn(recorder, monkeypatch):
     recorder.record(SUCCESS._replace(model="full-turn"))
     with monkeypatch.context() as patch:
         patch.setattr(record.Tally, "flush", full)
-        recorder.flush(idle=True)
-    recorder.flush(idle=True)
+        recorder.flush()
+    recorder.flush()
     assert successes("full-turn") == 1

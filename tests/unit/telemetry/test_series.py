@@ -29,7 +29,7 @@ def child(name, count):
         slot = name
         for _ in range(count):
             recorder.record(SUCCESS)
-        recorder.flush(idle=True)
+        recorder.flush()
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
 
@@ -76,7 +76,7 @@ def test_series_made_before_the_fork_change_to_the_childs_file(counted):
 
 def test_what_the_parent_has_not_written_is_not_counted_twice(counted):
     told = counted(
-        'recorder.gather(); recorder.record(SUCCESS); child("a", 0); child("b", 1)\nrecorder.flush(idle=True); told()'
+        'recorder.gather(); recorder.record(SUCCESS); child("a", 0); child("b", 1)\nrecorder.flush(); told()'
     )
     assert told["inference_stats"]["success"]["count"] == 2
 
