@@ -18,6 +18,7 @@ from service.schedule.merging import DEFAULT_LIMIT_ROWS, Curve, Merging
 from service.tensors import Array, Tensor
 from service.wire import v2
 from service.wire.signature import Signature
+from service.wire.v2_plain_answer import PlainWriter, fits
 
 _log = logging.getLogger(__name__)
 _PROBE_S = 0.4
@@ -47,6 +48,7 @@ class Model:
         providers: execution providers that serve it, in order.
         threads: intra-op threads.
         curve: what the test of merging found.
+        plain_writer: writes the answers to plain requests; None where it can't.
         load_s: seconds from opening to the end of the warm-up.
     """
 
@@ -59,6 +61,7 @@ class Model:
         "load_s",
         "name",
         "notes",
+        "plain_writer",
         "providers",
         "signature",
         "threads",
@@ -83,6 +86,7 @@ class Model:
         self.providers = session.providers
         self.threads = session.threads
         self.load_s = 0.0
+        self.plain_writer = PlainWriter(name, version, session.outputs) if fits(session.outputs) else None
         self._session = session
         self.curve = curve or _curve(session, loaded.config)
         self._batcher = Batcher(
@@ -104,6 +108,14 @@ class Model:
     def withdraw(self, ticket: Ticket) -> bool:
         """Gives up a place whose caller has gone."""
         return self._batcher.withdraw(ticket)
+
+    def arrays(self, ticket: Ticket) -> list[Array]:
+        """The arrays that a ticket asked for, after its turn.
+
+        Raises:
+            ServiceError: what went wrong in its run.
+        """
+        return self._batcher.finish(ticket)
 
     def finish(self, ticket: Ticket) -> list[Tensor]:
         """The answer of a ticket, after its turn.

@@ -45,6 +45,7 @@ class Answers:
         getattr(worker.wsgi, "pinion_gather", _nobody)()
         self._deferred: tuple[type[Any], ...] = tuple(getattr(worker.wsgi, "pinion_deferred", ()))
         self._aside: frozenset[str] = getattr(worker.wsgi, "pinion_aside", frozenset())
+        self._lane = None if self._observers is not None else getattr(worker.wsgi, "pinion_lane", None)
         self.take_aside: Callable[[Connection, dict[str, Any]], None] = self._no_watchdog
         self.call_watchdog: Callable[[], None] = _nobody
         self.gathered: deque[tuple[Connection, Any]] = deque()
@@ -57,10 +58,18 @@ class Answers:
     def _no_watchdog(self, connection: Connection, environ: dict[str, Any]) -> None:
         self.finished.append((connection, self.computed(connection, environ)))
 
+    def lane(self, head: Any) -> Callable[..., Any] | None:
+        """How the application begins the answer to every request with this head, where it tells."""
+        lane: Callable[..., Any] | None = None if self._lane is None else self._lane(head.environ)
+        return lane
+
     def hand_in(self, connection: Connection, body: bytes | bytearray) -> None:
         """Gives the request to the application; its answer is asked for when everyone's request is in."""
         connection.state = IN_HAND
         connection.status = None
+        if connection.lane is not None:
+            self.gathered.append((connection, connection.lane(body, self._exchange.arrival_ns)))
+            return
         environ = connection.head.environ
         environ["wsgi.input"] = Input(body)
         environ["pinion.body"] = body
@@ -161,15 +170,16 @@ class Answers:
             if self.stands_in or not isinstance(answer, self._deferred):
                 parts = _collected(answer)
             else:
-                parts = [next(answer) if answer.is_settled else self._run(connection, answer)]
+                finished = answer.finish() if answer.is_settled else self._run(connection, answer)
+                connection.status, connection.headers, parts = finished
         except Exception as fault:  # noqa: BLE001 - logged with its traceback
             self._log_failure(connection.head, fault)
             self._fail(connection)
             return
         self._send(connection, parts)
 
-    def _run(self, connection: Connection, answer: Any) -> bytes:
-        """The one part of an answer that has to run its model: meanwhile the watchdog may stand in."""
+    def _run(self, connection: Connection, answer: Any) -> Any:
+        """The answer that has to run its model: meanwhile the watchdog may stand in."""
         balance, path = self._exchange.balance, connection.head.environ["PATH_INFO"]
         began_s = self.run_began_s = time.monotonic()
         if balance is not None and balance.expects_long(path):
@@ -177,36 +187,35 @@ class Answers:
             self.call_watchdog()
         self.lock.release()
         try:
-            body: bytes = next(answer)
+            return answer.finish()
         finally:
             self.lock.acquire()
             self.run_began_s = 0.0
             if balance is not None:
                 balance.long_runs.learn(path, time.monotonic() - began_s)
-        return body
 
-    def _send(self, connection: Connection, parts: list[bytes]) -> None:
+    def _send(self, connection: Connection, parts: list[Any]) -> None:
         self._worker.nr += 1
-        body = parts[0] if len(parts) == 1 else b"".join(parts)
         if connection.written:
-            body = b"".join([*connection.written, body])
+            parts = [*connection.written, *parts]
             connection.written = []
+        size_bytes = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
         if self._exchange.closing or self._worker.nr >= self._worker.max_requests:
             connection.keep_alive = False
         environ = connection.head.environ
         try:
-            text = self._writer.head(connection, len(body))
+            text = self._writer.head(connection, size_bytes)
         except InvalidResponse as fault:
             self._log_failure(connection.head, fault)
             self._fail(connection)
             return
         if environ["REQUEST_METHOD"] == "HEAD" or not has_body(connection.status or ""):
-            body = b""
+            parts, size_bytes = [], 0
         if self._observers is not None:
             self._observers.after(
-                environ, connection.status or "", connection.headers, len(body), self._exchange.arrival_ns
+                environ, connection.status or "", connection.headers, size_bytes, self._exchange.arrival_ns
             )
-        self._exchange.outbox.send(connection, text, body)
+        self._exchange.outbox.send(connection, [text, *parts], len(text) + size_bytes)
 
     def _fail(self, connection: Connection) -> None:
         connection.written = []

@@ -25,6 +25,9 @@ class Connection:
         request: bytes of the request in hand, where it could be given to another worker.
         scanned: how far `received` has been searched for the end of the head.
         head: of the request whose body is being received, or that is in hand.
+        lane: how the application begins the answer to a request with this head; None where it doesn't tell.
+        lane_head: the head last seen that has a lane.
+        head_text: its bytes.
         body: buffer of a body with a length.
         filled: bytes of it that are there.
         chunked: decoder of a chunked body.
@@ -47,9 +50,12 @@ class Connection:
         "fd",
         "filled",
         "head",
+        "head_text",
         "headers",
         "interest",
         "keep_alive",
+        "lane",
+        "lane_head",
         "listener",
         "peer",
         "received",
@@ -73,6 +79,9 @@ class Connection:
         self.request: bytes = b""
         self.scanned = 0
         self.head: Any = None
+        self.head_text = b""
+        self.lane: Any = None
+        self.lane_head: Any = None
         self.body: bytearray | None = None
         self.filled = 0
         self.chunked: Any = None

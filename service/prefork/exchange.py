@@ -10,6 +10,7 @@ from service.prefork.answers import Answers
 from service.prefork.balance import LARGEST_BYTES, Balance
 from service.prefork.chunks import ChunkedBody
 from service.prefork.connection import BODY, CLOSED, HEAD, IDLE, IN_HAND, LINGER, Connection
+from service.prefork.framing import Head
 from service.prefork.head import HeadParser
 from service.prefork.outbox import Outbox
 from service.prefork.refusals import Refusal
@@ -18,7 +19,6 @@ from service.prefork.worker_settings import WorkerSettings
 
 _READ_BYTES = 262_144
 _SLOWEST_BODY_BYTES_A_S = 16_384
-_FRESH_S = 1.0
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _END_OF_HEAD = b"\r\n\r\n"
 
@@ -129,11 +129,25 @@ class Exchange:
                 connection.received = data
                 connection.scanned = max(len(data) - 3, 0)
                 return
-            head = self._parser.parse(data, end + 4, connection.peer, connection.listener)
             connection.scanned = 0
-            self._after_head(connection, head, data, end + 4)
+            end += 4
+            self._after_head(connection, self._head(connection, data[:end]), data, end)
         except Refusal as fault:
             self.refuse(connection, fault.status, fault.sentence)
+
+    def _head(self, connection: Connection, text: bytes) -> Head:
+        """The head that a text means; a client that keeps its connection usually sends the same again and again.
+
+        Then nothing is read anew, and the environ, which the application's lane doesn't write, is shared.
+        """
+        if connection.lane is not None and text == connection.head_text:
+            known: Head = connection.lane_head
+            return known
+        head = self._parser.parse(text, len(text), connection.peer, connection.listener)
+        connection.lane = self.answers.lane(head)
+        if connection.lane is not None:
+            connection.head_text, connection.lane_head = text, head
+        return head
 
     def _after_head(self, connection: Connection, head: Any, data: bytes, start: int) -> None:
         connection.head = head
@@ -240,39 +254,6 @@ class Exchange:
             )
         else:
             self.close(connection)
-
-    def share_out(self) -> None:
-        """Gives idle connections to a worker that has fewer; a worker that came late gets its share so."""
-        if self.balance is None:
-            return
-        slot, count = self.balance.surplus()
-        if slot is None:
-            return
-        idle = (c for c in tuple(self.connections.values()) if c.state == IDLE and c.listener.tls is None)
-        for connection, _ in zip(idle, range(count), strict=False):
-            if not self.balance.hand_over(slot, connection.sock, connection.listener.index, b""):
-                return
-            self.close(connection)
-
-    def leave_idle(self) -> None:
-        """Parts with every connection on which no request has begun: to another worker, or closes it."""
-        idle = [c for c in self.connections.values() if c.state == IDLE and not self._is_fresh(c)]
-        begun = {fd for fd, _ in self._poller.poll(0)} if idle else set()
-        balance, taken = self.balance, self.balance is not None
-        for connection in idle:
-            if balance is not None and taken and connection.listener.tls is None:
-                taken = balance.part_with(connection.sock, connection.listener.index)
-                if taken:
-                    self.close(connection)
-                    continue
-            # On the others a request may just have come; it is still answered.
-            if connection.fd not in begun:
-                self.close(connection)
-
-    def _is_fresh(self, connection: Connection) -> bool:
-        """Whether it was opened moments ago: its client is about to send, and would not take an end for an idle one."""
-        accepted_s = connection.deadline_s - self._settings.head_timeout_s
-        return not connection.began_s and self.now_s - accepted_s < _FRESH_S
 
     def watch(self, connection: Connection, interest: int) -> None:
         """Changes what the poll looks for."""

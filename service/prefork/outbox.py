@@ -5,11 +5,13 @@ from __future__ import annotations
 import select
 import socket
 import ssl
+from collections.abc import Sequence
 from typing import Any
 
 from service.prefork.connection import LINGER, SENDING, Connection
 
 _SMALL_BYTES = 65_536
+_MOST_PARTS = 256
 _LINGER_S = 2.0
 _WOULD_BLOCK = (BlockingIOError, InterruptedError, ssl.SSLWantWriteError, ssl.SSLWantReadError)
 
@@ -24,26 +26,21 @@ class Outbox:
         self._slow: dict[Connection, None] = {}
         self.unsent_bytes = 0
 
-    def send(self, connection: Connection, head: bytes, body: bytes) -> None:
-        """Sends an answer."""
+    def send(self, connection: Connection, parts: list[bytes | memoryview], size_bytes: int) -> None:
+        """Sends an answer, head and body together `size_bytes` long."""
+        if size_bytes < _SMALL_BYTES or len(parts) > _MOST_PARTS:
+            parts = [b"".join(parts)]
         try:
-            if len(body) < _SMALL_BYTES:
-                data: bytes = head + body
-                sent = connection.sock.send(data)
-                if sent == len(data):
-                    self._exchange.sent(connection)
-                    return
-                parts = [memoryview(data)]
-            else:
-                parts = [memoryview(head), memoryview(body)]
-                sent = _send_parts(connection.sock, parts)
+            sent = connection.sock.send(parts[0]) if len(parts) == 1 else _send_parts(connection.sock, parts)
         except _WOULD_BLOCK:
             sent = 0
-            parts = [memoryview(head), memoryview(body)]
         except OSError:
             self._exchange.close(connection)
             return
-        self._keep(connection, parts, sent)
+        if sent == size_bytes:
+            self._exchange.sent(connection)
+        else:
+            self._keep(connection, [memoryview(part) for part in parts], sent)
 
     def send_now(self, connection: Connection, data: bytes) -> None:
         """Sends an interim answer; a client whose socket can't take 25 bytes does without it."""
@@ -125,7 +122,7 @@ class Outbox:
         self._slow.pop(connection, None)
 
 
-def _send_parts(sock: socket.socket, parts: list[memoryview]) -> int:
+def _send_parts(sock: socket.socket, parts: Sequence[bytes | memoryview]) -> int:
     if isinstance(sock, ssl.SSLSocket):
         return sock.send(parts[0]) if parts else 0
     return sock.sendmsg(parts)

@@ -23,6 +23,7 @@ from service.prefork.connection import SENDING, Connection
 from service.prefork.exchange import Exchange
 from service.prefork.head_policy import HeadPolicy
 from service.prefork.listeners import Listener, open_listeners
+from service.prefork.parting import leave_idle, share_out
 from service.prefork.polling import BusyPoll
 from service.prefork.watchdog import Watchdog
 from service.prefork.worker_settings import WorkerSettings
@@ -122,7 +123,7 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
                 self.exchange.balance.retire()
                 self._take_over(self.exchange.balance)
         if not self._listeners:
-            self.exchange.leave_idle()
+            leave_idle(self.exchange, self.poller, self._settings.head_timeout_s)
             return bool(self.exchange.connections) and now_s < self._stop_s
         return True
 
@@ -263,7 +264,7 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
         exchange = self.exchange
         if exchange.balance is not None:
             exchange.balance.refresh()
-            exchange.share_out()
+            share_out(exchange)
         for connection in [c for c in exchange.connections.values() if c.deadline_s < now_s]:
             exchange.expire(connection)
 

@@ -8,7 +8,7 @@ from flask import Blueprint, Response, jsonify, request
 
 from service.errors import InvalidRequest
 from service.settings import Settings
-from service.web.inference import Desk, Inference
+from service.web.inference import Desk, Inference, Target
 from service.web.protocols import form_v1
 from service.web.server import DeferredResponse
 from service.web.v2_routes import readiness
@@ -48,7 +48,7 @@ def alias_routes(desk: Desk, settings: Settings, draining: Callable[[], bool]) -
 
 def _predict(desk: Desk, name: str) -> Response:
     environ = request.environ
-    return DeferredResponse(Inference(desk, environ, name, None, form_v1(environ)))
+    return DeferredResponse(Inference(desk, environ, Target(name, None, form_v1(environ))))
 
 
 def _default(desk: Desk, configured: str | None) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from service.catalog.model import Model
 from service.catalog.repository import Repository
@@ -19,7 +19,7 @@ from service.schedule.batcher import Ticket
 from service.telemetry.outcome import Figures, Outcome, Timing
 from service.telemetry.record import Recorder
 from service.web import intake
-from service.web.answer import Answer, failure
+from service.web.answer import Answer, failure, status_of
 from service.web.protocols import Asked, Form
 
 _log = logging.getLogger(__name__)
@@ -44,6 +44,20 @@ class Desk:
         self.max_body_bytes = max_body_bytes
 
 
+class Target(NamedTuple):
+    """What an inference asks.
+
+    Attributes:
+        name: of the model.
+        version: None for the newest.
+        form: how the request is read and the answer written.
+    """
+
+    name: str
+    version: str | None
+    form: Form
+
+
 class Inference:
     """One inference on its way, and the WSGI answer to it.
 
@@ -66,20 +80,28 @@ class Inference:
         "start_response",
     )
 
-    def __init__(self, desk: Desk, environ: dict[str, Any], name: str, version: str | None, form: Form) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        environ: dict[str, Any],
+        target: Target,
+        body: bytes | bytearray | None = None,
+        arrival_ns: int = 0,
+    ) -> None:
         """Reads the request and takes a place in the model's queue.
 
         Args:
             desk: where it begins.
             environ: of the request.
-            name: of the model.
-            version: None for the newest.
-            form: how the request is read and the answer written.
+            target: what is asked, and how.
+            body: as it came, where it has been received already; else it is read from the environ.
+            arrival_ns: performance counter at which the request was there; 0 for now.
         """
         self._desk = desk
         self._environ = environ
+        name, version, form = target
         self._form = form
-        self._started_ns: int = environ.get("pinion.arrival_ns") or time.perf_counter_ns()
+        self._started_ns = arrival_ns or environ.get("pinion.arrival_ns") or time.perf_counter_ns()
         self.identity = intake.request_id(environ)
         self.start_response: StartResponse | None = None
         self._is_over = False
@@ -89,7 +111,11 @@ class Inference:
         self._asked: Asked | None = None
         try:
             model = self._model = desk.repository.get(name, version)
-            asked = self._asked = form.read(intake.read_body(environ, desk.max_body_bytes), environ, model)
+            if body is None:
+                body = intake.read_body(environ, desk.max_body_bytes)
+            elif "HTTP_CONTENT_ENCODING" in environ:
+                body = intake.decompressed(body, environ, desk.max_body_bytes)
+            asked = self._asked = form.read(body, environ, model)
             self._ticket = model.submit(asked.feeds, asked.outputs)
         except ServiceError as error:
             self._error = error
@@ -108,9 +134,9 @@ class Inference:
     def __next__(self) -> bytes:
         if self._is_over or self.start_response is None:
             raise StopIteration
-        answer = self.finish()
-        self.start_response(answer.status_line, answer.headers)
-        return answer.body
+        status_line, headers, parts = self.finish()
+        self.start_response(status_line, headers)
+        return b"".join(parts)
 
     def close(self) -> None:
         """The end of the answer; of one that nobody asked for, the place in the queue is given up."""
@@ -145,7 +171,7 @@ class Inference:
         model, ticket = self._model, self._ticket
         if model is None or ticket is None:
             raise RuntimeError("an inference without an error has a ticket")
-        return self._form.write(self._asked, model.finish(ticket), self._environ, model, self.identity)
+        return self._form.write(self._asked, ticket, self._environ, model, self.identity)
 
     def _internal(self, fault: Exception) -> InternalError:
         _log.exception("request %s: internal error", self.identity, exc_info=fault)
@@ -185,11 +211,11 @@ class Inference:
                 method=environ.get("REQUEST_METHOD", ""),
                 path=environ.get("PATH_INFO", ""),
                 client=environ.get("REMOTE_ADDR", ""),
-                status=answer.status,
+                status=status_of(answer),
                 error=None if error is None else error.slug,
                 executed=timing.run_ns > 0,
                 timing=timing,
                 bytes_in=int(environ.get("CONTENT_LENGTH") or 0),
-                bytes_out=len(answer.body),
+                bytes_out=sum(map(len, answer[2])),
             )
         )

@@ -43,7 +43,7 @@ def request_id(environ: dict[str, Any]) -> str:
     return _ids.make()
 
 
-def read_body(environ: dict[str, Any], limit_bytes: int) -> bytes:
+def read_body(environ: dict[str, Any], limit_bytes: int) -> bytes | bytearray:
     """The whole body, decompressed.
 
     Raises:
@@ -55,11 +55,19 @@ def read_body(environ: dict[str, Any], limit_bytes: int) -> bytes:
     body = environ.get("pinion.body")
     if body is None:
         body = _received(environ, limit_bytes)
+    return decompressed(body, environ, limit_bytes)
+
+
+def decompressed(body: bytes | bytearray, environ: dict[str, Any], limit_bytes: int) -> bytes | bytearray:
+    """The body as its `Content-Encoding` says.
+
+    Raises:
+        BodyTooLarge: over the limit when decompressed.
+        MalformedBody: a compressed stream that is cut or none.
+        UnsupportedMedia: a Content-Encoding that can't be read.
+    """
     encoding = environ.get("HTTP_CONTENT_ENCODING")
-    if encoding:
-        return encodings.decompress(bytes(body), encoding, limit_bytes)
-    whole: bytes = body
-    return whole
+    return encodings.decompress(bytes(body), encoding, limit_bytes) if encoding else body
 
 
 def _received(environ: dict[str, Any], limit_bytes: int) -> bytes:

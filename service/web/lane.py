@@ -6,12 +6,13 @@ and answered by the same functions that Flask's routes call; whatever isn't plai
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from flask import Flask
 
-from service.web.inference import Desk, Inference
+from service.web.inference import Desk, Inference, Target
 from service.web.protocols import form_v1, form_v2
 
 _V2, _INFER = "/v2/models/", "/infer"
@@ -29,21 +30,31 @@ class Lane(Flask):
 
     def wsgi_app(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """WSGI's callable, below any middleware."""
-        desk = self._desk
-        if desk is not None and environ["REQUEST_METHOD"] == "POST":
-            path = environ["PATH_INFO"]
-            if path.endswith(_INFER) and path.startswith(_V2):
-                target, form = _target(path[len(_V2) : -len(_INFER)]), form_v2
-            elif path.endswith(_PREDICT) and path.startswith(_V1):
-                target, form = _target(path[len(_V1) : -len(_PREDICT)]), form_v1
-            else:
-                target, form = None, form_v2
-            if target is not None:
-                inference = Inference(desk, environ, target[0], target[1], form(environ))
-                inference.start_response = start_response
-                return inference
+        begin = self.pinion_lane(environ)
+        if begin is not None:
+            inference = begin()
+            inference.start_response = start_response
+            return inference
         answer: Iterable[bytes] = super().wsgi_app(environ, start_response)
         return answer
+
+    def pinion_lane(self, environ: dict[str, Any]) -> Callable[..., Inference] | None:
+        """How an inference begins; None for any other request.
+
+        A worker that sees the same head again may call it again, with the body and the time of arrival: what is
+        asked of which model depends on the head alone. The environ is never written.
+        """
+        desk = self._desk
+        if desk is None or environ["REQUEST_METHOD"] != "POST":
+            return None
+        path = environ["PATH_INFO"]
+        if path.endswith(_INFER) and path.startswith(_V2):
+            target, form = _target(path[len(_V2) : -len(_INFER)]), form_v2
+        elif path.endswith(_PREDICT) and path.startswith(_V1):
+            target, form = _target(path[len(_V1) : -len(_PREDICT)]), form_v1
+        else:
+            return None
+        return None if target is None else partial(Inference, desk, environ, Target(*target, form(environ)))
 
 
 def _target(middle: str) -> tuple[str, str | None] | None:

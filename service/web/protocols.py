@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 from service.catalog.model import Model
 from service.errors import InvalidRequest, UnsupportedMedia
-from service.tensors import Array, Tensor
-from service.web.answer import Answer, success
+from service.schedule.batcher import Ticket
+from service.tensors import Array
+from service.web.answer import Answer, success, success_with_tensors
 from service.wire import csv_text, image_tensors, v1, v1_answer, v2, v2_answer
+from service.wire.v2_plain import PlainRequest
 
 _JSON_SIZE = "HTTP_INFERENCE_HEADER_CONTENT_LENGTH"
 _CSV = "text/csv"
@@ -30,53 +31,61 @@ class Asked(Protocol):
 class Form(Protocol):
     """One way to ask."""
 
-    def read(self, body: bytes, environ: dict[str, Any], model: Model) -> Asked:
+    def read(self, body: bytes | bytearray, environ: dict[str, Any], model: Model) -> Asked:
         """The request; raises InvalidRequest where it doesn't fit the model."""
 
-    def write(
-        self, asked: Any, tensors: Sequence[Tensor], environ: dict[str, Any], model: Model, identity: str
-    ) -> Answer:
-        """The answer."""
+    def write(self, asked: Any, ticket: Ticket, environ: dict[str, Any], model: Model, identity: str) -> Answer:
+        """The answer, with what the ticket's run gave; it runs now if it hasn't.
+
+        Raises:
+            ServiceError: what went wrong in the run, or can't be written as it was asked for.
+        """
 
 
 class OpenInference:
     """Open Inference Protocol v2, JSON and binary."""
 
-    def read(self, body: bytes, environ: dict[str, Any], model: Model) -> Asked:
+    def read(self, body: bytes | bytearray, environ: dict[str, Any], model: Model) -> Asked:
         """Reads the document."""
         return v2.read_request(body, environ.get(_JSON_SIZE), model.signature)
 
     def write(
-        self, asked: v2.V2Request, tensors: Sequence[Tensor], environ: dict[str, Any], model: Model, identity: str
+        self, asked: v2.V2Request | PlainRequest, ticket: Ticket, environ: dict[str, Any], model: Model, identity: str
     ) -> Answer:
         """Writes the document, and bytes behind it."""
-        body = v2_answer.write_answer(model.name, model.version, asked, tensors, model.signature)
-        return success(body.data, environ, identity, json_size=body.json_size)
+        if asked.__class__ is PlainRequest and model.plain_writer is not None:
+            text = model.plain_writer.write(model.arrays(ticket))
+            if text is not None:
+                return success(text, environ, identity)
+        text, tensors = v2_answer.write_answer(model.name, model.version, asked, model.finish(ticket), model.signature)
+        if tensors is None:
+            return success(text, environ, identity)
+        return success_with_tensors(text, tensors, environ, identity)
 
 
 class Rows:
     """TensorFlow Serving's rows and columns."""
 
-    def read(self, body: bytes, environ: dict[str, Any], model: Model) -> Asked:  # noqa: ARG002 - the protocol's
+    def read(self, body: bytes | bytearray, environ: dict[str, Any], model: Model) -> Asked:  # noqa: ARG002 - the protocol's
         """Reads the document."""
         return v1.read_request(body, model.signature)
 
     def write(
         self,
         asked: v1.V1Request,
-        tensors: Sequence[Tensor],
+        ticket: Ticket,
         environ: dict[str, Any],
-        model: Model,  # noqa: ARG002 - the protocol's
+        model: Model,
         identity: str,
     ) -> Answer:
         """Writes rows for rows and columns for columns."""
-        return success(v1_answer.write_answer(asked, tensors), environ, identity)
+        return success(v1_answer.write_answer(asked, model.finish(ticket)), environ, identity)
 
 
 class Csv:
     """Numbers with commas, one row a line, for a model with one numeric input."""
 
-    def read(self, body: bytes, environ: dict[str, Any], model: Model) -> Asked:  # noqa: ARG002 - the protocol's
+    def read(self, body: bytes | bytearray, environ: dict[str, Any], model: Model) -> Asked:  # noqa: ARG002 - the protocol's
         """Reads the lines."""
         signature = model.signature
         if len(signature.required) != 1:
@@ -85,17 +94,17 @@ class Csv:
             )
         spec = signature.input(signature.required[0], "")
         signature.check_served(signature.output_names)
-        array = csv_text.read_csv(body, spec)
+        array = csv_text.read_csv(bytes(body), spec)
         return v1.V1Request({spec.name: array}, signature.output_names, len(array))
 
     def write(
-        self, asked: v1.V1Request, tensors: Sequence[Tensor], environ: dict[str, Any], model: Model, identity: str
+        self, asked: v1.V1Request, ticket: Ticket, environ: dict[str, Any], model: Model, identity: str
     ) -> Answer:
         """CSV, unless the caller accepts JSON only."""
         if _prefers_json(environ.get("HTTP_ACCEPT", "")):
-            return ROWS.write(asked, tensors, environ, model, identity)
-        body = csv_text.write_csv(tensors)
-        return success(body, environ, identity, content_type="text/csv; charset=utf-8")
+            return ROWS.write(asked, ticket, environ, model, identity)
+        body = csv_text.write_csv(model.finish(ticket))
+        return success(body, environ, identity, "text/csv; charset=utf-8")
 
 
 class Image:
@@ -104,7 +113,7 @@ class Image:
     def __init__(self, *, rows: bool) -> None:
         self._rows = rows
 
-    def read(self, body: bytes, environ: dict[str, Any], model: Model) -> Asked:
+    def read(self, body: bytes | bytearray, environ: dict[str, Any], model: Model) -> Asked:
         """Reads the image."""
         signature = model.signature
         name = signature.required[0] if len(signature.required) == 1 else ""
@@ -115,34 +124,30 @@ class Image:
             )
         signature.check_served(signature.output_names)
         spec = signature.input_by_name[name]
-        feeds = {name: image_tensors.read([body], signature.images[name], spec)}
+        feeds = {name: image_tensors.read([bytes(body)], signature.images[name], spec)}
         if not self._rows:
             return v2.V2Request(None, feeds, signature.output_names, None, "null", {})
         rows = 1 if signature.images[name].layout.startswith("N") else None
         return v1.V1Request(feeds, signature.output_names, rows)
 
-    def write(
-        self, asked: Any, tensors: Sequence[Tensor], environ: dict[str, Any], model: Model, identity: str
-    ) -> Answer:
+    def write(self, asked: Any, ticket: Ticket, environ: dict[str, Any], model: Model, identity: str) -> Answer:
         """As JSON of the route's protocol."""
-        return (ROWS if self._rows else OPEN_INFERENCE).write(asked, tensors, environ, model, identity)
+        return (ROWS if self._rows else OPEN_INFERENCE).write(asked, ticket, environ, model, identity)
 
 
 class Multipart:
     """Parts of a form, which no model takes."""
 
-    def read(self, body: bytes, environ: dict[str, Any], model: Model) -> Asked:  # noqa: ARG002 - the protocol's
+    def read(self, body: bytes | bytearray, environ: dict[str, Any], model: Model) -> Asked:  # noqa: ARG002 - the protocol's
         """Refuses it."""
         raise UnsupportedMedia(
             "multipart bodies can't be read here; send the JSON, or the bytes with their own type, as the body",
             received=environ["CONTENT_TYPE"][:80],
         )
 
-    def write(
-        self, asked: Any, tensors: Sequence[Tensor], environ: dict[str, Any], model: Model, identity: str
-    ) -> Answer:
+    def write(self, asked: Any, ticket: Ticket, environ: dict[str, Any], model: Model, identity: str) -> Answer:
         """Never asked for, since nothing was read."""
-        return OPEN_INFERENCE.write(asked, tensors, environ, model, identity)
+        return OPEN_INFERENCE.write(asked, ticket, environ, model, identity)
 
 
 OPEN_INFERENCE: Form = OpenInference()

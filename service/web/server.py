@@ -73,7 +73,8 @@ def _sign(response: Response) -> Response:
 
 def _service_error(error: ServiceError) -> Response:
     answer = failure(error, identity())
-    return Response(answer.body, answer.status, answer.headers)
+    status_line, headers, parts = answer
+    return Response(b"".join(parts), status_line, headers)
 
 
 def _http_error(error: HTTPException) -> Response:

@@ -13,7 +13,7 @@ from service.errors import NotOffered
 from service.telemetry.statistics import model_stats
 from service.tensors import TensorSpec
 from service.web import intake
-from service.web.inference import Desk, Inference
+from service.web.inference import Desk, Inference, Target
 from service.web.protocols import form_v2
 from service.web.server import DeferredResponse
 from service.wire.json_text import read_json
@@ -48,7 +48,7 @@ def v2_routes(desk: Desk, draining: Any) -> Blueprint:
 
     def infer(name: str, version: str | None = None) -> Response:
         environ = request.environ
-        return DeferredResponse(Inference(desk, environ, name, version, form_v2(environ)))
+        return DeferredResponse(Inference(desk, environ, Target(name, version, form_v2(environ))))
 
     routes.post(f"{_MODEL}/infer")(infer)
     routes.post(f"{_VERSION}/infer")(infer)

@@ -28,8 +28,7 @@ def read_json(body: bytes | bytearray) -> Any:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as fault:
         value = _read_lenient(body, fault)
-    if body.count(b"[") + body.count(b"{") > _DEEPEST:
-        _check_depth(body)
+    check_depth(body)
     return value
 
 
@@ -70,8 +69,14 @@ def _integer(text: str) -> int | float:
     return number if -(2**63) <= number < 2**64 else _finite(text)
 
 
-def _check_depth(body: bytes | bytearray) -> None:
-    """Counts levels by taking away the innermost pairs of brackets, a level a pass, in C."""
+def check_depth(body: bytes | bytearray) -> None:
+    """Counts levels by taking away the innermost pairs of brackets, a level a pass, in C.
+
+    Raises:
+        MalformedBody: nested more than 100 deep.
+    """
+    if body.count(b"[") + body.count(b"{") <= _DEEPEST:
+        return
     brackets = _STRING.sub(b"", body).translate(_ONE_KIND, _NOT_BRACKETS)
     for _ in range(_DEEPEST):
         brackets = brackets.replace(b"[]", b"")

@@ -9,11 +9,13 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import orjson
+
 from service.errors import InvalidRequest, MalformedBody, ServiceError, ShapeMismatch, UnknownTensor
 from service.tensors import Array, TensorSpec
 from service.wire import binary, image_tensors, json_numbers
 from service.wire.elements import check_datatype, read_elements, shown
-from service.wire.json_text import read_json
+from service.wire.json_text import check_depth, read_json
 from service.wire.nesting import Place
 from service.wire.raw_tensor import read_raw
 from service.wire.signature import Signature, check_shape
@@ -72,13 +74,11 @@ def read_request(
         InvalidRequest: whatever doesn't fit, with its place.
     """
     if json_size is None:
-        large = None if isinstance(body, memoryview) else _read_large(body, signature)
-        if large is not None:
-            return large
-        whole = bytes(body)
-        document = read_json(whole)
-        plain = read_plain(document, whole, signature.plain) if signature.plain is not None else None
-        return plain if plain is not None else _read_document(document, signature, None)
+        if len(body) >= signature.fast_json_bytes and not isinstance(body, memoryview):
+            large = _read_large(body, signature)
+            if large is not None:
+                return large
+        return _read_small(bytes(body), signature)
     text, blobs = binary.split(body, json_size)
     if not text:
         return _raw(blobs, signature)
@@ -86,6 +86,19 @@ def read_request(
     request = _read_document(document, signature, blobs)
     blobs.check_finished()
     return request
+
+
+def _read_small(body: bytes, signature: Signature) -> V2Request | PlainRequest:
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        document = read_json(body)
+    if signature.plain is not None:
+        plain = read_plain(document, body, signature.plain)
+        if plain is not None:
+            return plain
+    check_depth(body)
+    return _read_document(document, signature, None)
 
 
 def _read_large(body: bytes | bytearray, signature: Signature) -> V2Request | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import orjson
@@ -16,23 +16,13 @@ from service.wire.signature import Signature
 from service.wire.v2 import OutputRequest, V2Request
 from service.wire.v2_plain import PlainRequest
 
-
-class Body(NamedTuple):
-    """An answer's body.
-
-    Attributes:
-        data: all of it.
-        json_size: bytes of the JSON part; None where there is nothing else.
-    """
-
-    data: bytes
-    json_size: int | None
+_SMALL_BYTES = 16_384
 
 
 def write_answer(
     name: str, version: str, request: V2Request | PlainRequest, tensors: Sequence[Tensor], signature: Signature
-) -> Body:
-    """The body that answers a request.
+) -> tuple[bytes, list[bytes | memoryview] | None]:
+    """The JSON that answers a request, and the tensors behind it; None where all are in the JSON.
 
     Args:
         name: the model's.
@@ -49,20 +39,20 @@ def write_answer(
         document["id"] = request.id
     if request.wanted is None:
         document["outputs"] = [_as_json(tensor, request.nan) for tensor in tensors]
-        return Body(orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY), None)
-    blobs: list[bytes] = []
+        return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY), None
+    blobs: list[bytes | memoryview] = []
     document["outputs"] = [
         _output(tensor, wanted, request.nan, signature, blobs)
         for tensor, wanted in zip(tensors, request.wanted, strict=True)
     ]
     text = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
     if not any(wanted.binary for wanted in request.wanted):
-        return Body(text, None)
-    return Body(b"".join([text, *blobs]), len(text))
+        return text, None
+    return text, blobs
 
 
 def _output(
-    tensor: Tensor, wanted: OutputRequest, nan: str, signature: Signature, blobs: list[bytes]
+    tensor: Tensor, wanted: OutputRequest, nan: str, signature: Signature, blobs: list[bytes | memoryview]
 ) -> dict[str, Any]:
     labels = signature.labels.get(tensor.spec.name, ())
     if wanted.classes:
@@ -70,16 +60,23 @@ def _output(
         entry: dict[str, Any] = {"name": tensor.spec.name, "datatype": "BYTES", "shape": array.shape}
         if not wanted.binary:
             return {**entry, "data": array.ravel().tolist()}
-        blob = binary.write_bytes(array)
+        blob: bytes | memoryview = binary.write_bytes(array)
     elif not wanted.binary:
         return _as_json(tensor, nan)
     else:
         entry = _entry(tensor)
         text = tensor.spec.datatype is BYTES
-        blob = binary.write_bytes(tensor.array) if text else tensor.array.tobytes()
+        blob = binary.write_bytes(tensor.array) if text else _bytes_of(tensor.array)
     blobs.append(blob)
     entry["parameters"] = {**entry.get("parameters", {}), "binary_data_size": len(blob)}
     return entry
+
+
+def _bytes_of(array: Array) -> bytes | memoryview:
+    """The bytes of an array where they lie, or a copy of a small or scattered one."""
+    if array.nbytes < _SMALL_BYTES or not array.flags.c_contiguous:
+        return array.tobytes()
+    return array.reshape(-1).view(np.uint8).data
 
 
 def _entry(tensor: Tensor) -> dict[str, Any]:

@@ -1,4 +1,5 @@
 import struct
+from types import SimpleNamespace
 
 import numpy as np
 import orjson
@@ -250,7 +251,19 @@ def test_raw_requests():
 
 
 def answer(request, *tensors, signature=ONE):
-    return v2_answer.write_answer("m", "1", request, list(tensors), signature)
+    text, blobs = v2_answer.write_answer("m", "1", request, list(tensors), signature)
+    size = None if blobs is None else len(text)
+    return SimpleNamespace(data=b"".join((text, *(blobs or ()))), json_size=size, blobs=blobs)
+
+
+@pytest.mark.parametrize(("count", "copied"), [(4, True), (100_000, False)])
+def test_a_large_tensor_leaves_from_where_it_lies(count, copied):
+    values = np.arange(count, dtype=np.float32)
+    body = answer(read(document(parameters={"binary_data_output": True})), Tensor(X, values))
+    (blob,) = body.blobs
+    assert bytes(blob) == values.tobytes()
+    values[1] = 7
+    assert (bytes(blob) != values.tobytes()) is copied
 
 
 def test_json_answers_are_flat_and_exact():
