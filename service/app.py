@@ -34,7 +34,9 @@ def create_app(settings: Settings | None = None) -> Flask:
     logs.set_up(settings.log_level)
     key_files_by(lambda: place.current().metrics_id)
     recorder = Recorder(Journal(every_request=settings.request_log))
-    repository = Repository(settings, lambda: place.current().threads, recorder.prepare)
+    repository = Repository(
+        settings, lambda: place.current().threads, recorder.prepare, lambda: place.current().kill_after_s
+    )
     desk = Desk(repository, recorder, settings.max_body_bytes)
     app = create_flask()
     app.register_blueprint(v2_routes(desk, place.draining))
