@@ -36,7 +36,9 @@ def create_app(settings: Settings | None = None) -> Flask:
     json_numbers.announce_absence()
     key_files_by(place.metrics_id)
     recorder = Recorder(Journal(every_request=settings.request_log))
-    repository = Repository(settings, lambda: place.current().threads, recorder.prepare)
+    repository = Repository(
+        settings, lambda: place.current().threads, recorder.prepare, lambda: place.current().kill_after_s
+    )
     desk = Desk(repository, recorder, settings.max_body_bytes)
     app = create_flask()
     app.register_blueprint(v2_routes(desk, place.draining))

@@ -88,6 +88,15 @@ def port_number(text: str) -> int:
     return number
 
 
+def address(text: str) -> str:
+    """Where to listen."""
+    host, _, port = text.rpartition(":")
+    is_port = port.isdecimal() and int(port) <= _HIGHEST_PORT
+    if text == "unix:" or not (text.startswith("unix:") or (host and is_port)):
+        raise ValueError("an address, `host:port` or `unix:path`")
+    return text
+
+
 def path_on_server(text: str) -> str:
     """The path of a route."""
     if not text.startswith("/"):
@@ -136,7 +145,7 @@ class Settings:
         variable=("WEB_CONCURRENCY",),
     )
     operator_bind: str | None = knob(
-        None, "Second address for operators (health, metrics, status), `host:port` or `unix:path`."
+        None, "Second address for operators (health, metrics, status), `host:port` or `unix:path`.", address
     )
     run_dir: Path | None = knob(
         None, "Folder for metrics files; without it one for each master in the temporary folder.", Path

@@ -192,6 +192,7 @@ class LoadedConfig:
         engine: what of it concerns the session.
         notes: sentences on what is advice only, isn't understood, or was overruled.
         triton: what `config.pbtxt` says of batching, versions, instances, inputs and outputs, as Triton's JSON.
+        origins: file and line of what is set, by field.
         fast_json_bytes: the service's setting, for the readers of requests.
     """
 
@@ -199,7 +200,27 @@ class LoadedConfig:
     engine: EngineOptions
     notes: tuple[str, ...] = ()
     triton: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    origins: Mapping[str, str] = dataclasses.field(default_factory=dict)
     fast_json_bytes: int = json_numbers.FROM_BYTES
+
+    def told_at(self, field: str, sentence: str) -> str:
+        """The sentence behind the place where the field was set; alone where nobody set it."""
+        return f"{self.origins[field]}: {sentence}" if field in self.origins else sentence
+
+    def too_long(self, kill_after_s: float) -> str | None:
+        """A sentence if a request may take longer than the server lets a worker be busy.
+
+        Args:
+            kill_after_s: gunicorn's `timeout`; 0 where it kills no worker.
+        """
+        if kill_after_s == 0 or self.config.timeout_s < kill_after_s:
+            return None
+        kind = "" if "timeout_s" in self.origins else " (its default)"
+        sentence = (
+            f"`timeout_s` is {self.config.timeout_s:g}{kind}, expected less than gunicorn's `timeout` of "
+            f"{kill_after_s:g}: a worker could be killed before the request's time is up"
+        )
+        return self.told_at("timeout_s", sentence)
 
 
 def load_config(
@@ -217,11 +238,13 @@ def load_config(
     """
     problems: list[str] = []
     own: dict[str, Any] = {}
+    origins: dict[str, str] = {}
     triton = TritonConfig()
     try:
         if found.config_path is not None:
-            given = read_model_toml(found.config_path, ROWS)
+            given, places = read_model_toml(found.config_path, ROWS)
             own = {_FIELD_BY_KEY[key]: value for key, value in given.items()}
+            origins = {_FIELD_BY_KEY[key]: place for key, place in places.items()}
     except ConfigurationError as fault:
         problems.extend(fault.problems)
     try:
@@ -233,9 +256,10 @@ def load_config(
         raise ConfigurationError(problems)
     notes = list(triton.notes)
     config = ModelConfig(**{**_taken(triton, own, notes), **own})
-    notes.extend(_absent_versions(config, found))
+    origins = {setting.field: setting.where for setting in triton.settings} | origins
+    notes.extend(_absent_versions(config, found, origins.get("versions", found.name)))
     return LoadedConfig(
-        config, config.engine_options(on_missing_provider), tuple(notes), triton.document, fast_json_bytes
+        config, config.engine_options(on_missing_provider), tuple(notes), triton.document, origins, fast_json_bytes
     )
 
 
@@ -250,9 +274,9 @@ def _taken(triton: TritonConfig, own: Mapping[str, Any], notes: list[str]) -> di
     return taken
 
 
-def _absent_versions(config: ModelConfig, found: Found) -> list[str]:
+def _absent_versions(config: ModelConfig, found: Found, where: str) -> list[str]:
     absent = config.versions.absent(list(found.versions))
     there = ", ".join(found.versions)
     if not config.served_versions(list(found.versions)):
-        raise ConfigurationError([f"`versions` lists {', '.join(absent)}; the model has {there}"])
-    return [f"`versions` lists {version}, which isn't there; the model has {there}" for version in absent]
+        raise ConfigurationError([f"{where}: `versions` lists {', '.join(absent)}; the model has {there}"])
+    return [f"{where}: `versions` lists {version}, which isn't there; the model has {there}" for version in absent]

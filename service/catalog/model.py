@@ -44,8 +44,9 @@ class Model:
         signature: inputs and outputs for reading and writing.
         config: as configured.
         triton: what its `config.pbtxt` says, as Triton's JSON.
-        notes: sentences on what of the configuration was not understood or is advice only.
+        notes: sentences on what of the configuration was not understood, is advice only, or isn't followed.
         providers: execution providers that serve it, in order.
+        nodes: how many of its nodes each of them runs; empty where only the CPU was asked for, or unknown.
         threads: intra-op threads.
         curve: what the test of merging found.
         plain_writer: writes the answers to plain requests; None where it can't.
@@ -60,6 +61,7 @@ class Model:
         "key",
         "load_s",
         "name",
+        "nodes",
         "notes",
         "plain_writer",
         "providers",
@@ -75,7 +77,7 @@ class Model:
         self.key = (name, version)
         self.config: ModelConfig = loaded.config
         self.triton: Mapping[str, Any] = loaded.triton
-        self.notes = loaded.notes
+        self.notes = loaded.notes + session.notes
         self.signature = Signature(
             session.inputs,
             session.outputs,
@@ -84,6 +86,7 @@ class Model:
             loaded.fast_json_bytes,
         )
         self.providers = session.providers
+        self.nodes = session.nodes
         self.threads = session.threads
         self.load_s = 0.0
         self.plain_writer = PlainWriter(name, version, session.outputs) if fits(session.outputs) else None
@@ -180,6 +183,8 @@ def open_model(found: Source, lane_threads: int, curve: Curve | None = None) -> 
     )
     if unknown:
         raise ModelLoadError("; ".join(unknown))
+    for note in session.notes:
+        _log.warning("model %s version %s: %s", found.name, found.version, note)
     model = Model(found.name, found.version, session, loaded, curve)
     model.warm_up(found.path.parent)
     model.load_s = time.monotonic() - started_s

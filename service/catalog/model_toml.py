@@ -13,8 +13,8 @@ from service.catalog.toml_lines import line_of, read_toml
 from service.errors import ConfigurationError
 
 
-def read_model_toml(path: Path, rows: Sequence[Row]) -> dict[str, Any]:
-    """What a file sets, by key.
+def read_model_toml(path: Path, rows: Sequence[Row]) -> tuple[dict[str, Any], dict[str, str]]:
+    """What a file sets, by key, and where: file and line, by key too.
 
     Args:
         path: the file; what it names lies in the same folder.
@@ -35,12 +35,16 @@ def read_model_toml(path: Path, rows: Sequence[Row]) -> dict[str, Any]:
             faults.extend(found.faults)
     if faults:
         raise ConfigurationError([_told(path, line_of(lines, fault.place), fault) for fault in faults])
-    return given
+    return given, {key: _where(path, line_of(lines, (key,))) for key in given}
+
+
+def _where(path: Path, line: int) -> str:
+    return f"{path.name}:{line}"
 
 
 def _told(path: Path, line: int, fault: Fault) -> str:
     place = f"`{'.'.join(fault.place)}`: " if fault.place else ""
-    return f"{path.name}:{line}: {place}{fault.sentence}"
+    return f"{_where(path, line)}: {place}{fault.sentence}"
 
 
 def _with_label_files(labels: Sequence[tuple[str, tuple[str, ...] | str]], folder: Path) -> tuple[Any, ...]:

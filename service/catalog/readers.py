@@ -5,6 +5,7 @@ Each raises ValueError with what would have been right, as `rows.read_value` wan
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -141,9 +142,14 @@ def provider_name(value: Any) -> str:
     """An execution provider by ONNX Runtime's name, from its own or the short one."""
     word = value.lower() if isinstance(value, str) else ""
     name = _PROVIDERS.get(word) or _CANONICAL.get(word)
-    if name is None:
-        raise ValueError(f"one of {', '.join(_PROVIDERS)}, or ONNX Runtime's own name of one")
-    return name
+    if name is not None:
+        return name
+    # All long names end alike, so only their beginnings tell which one was meant.
+    near = difflib.get_close_matches(word.partition("exec")[0], _PROVIDERS, n=1, cutoff=0.7)
+    if near:
+        meant = _PROVIDERS[near[0]] if "exec" in word else near[0]
+        raise ValueError(f"an execution provider (did you mean `{meant}`?)")
+    raise ValueError(f"one of {', '.join(_PROVIDERS)}, or ONNX Runtime's own name of one")
 
 
 def provider_options(value: Any) -> tuple[tuple[str, str], ...]:

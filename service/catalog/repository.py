@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import threading
@@ -45,13 +46,20 @@ class IndexRow:
 class Repository:
     """All models of one folder, opened once in each process that serves them."""
 
-    def __init__(self, settings: Settings, lane_threads: Callable[[], int], opened: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        lane_threads: Callable[[], int],
+        opened: Callable[[str, str], None],
+        kill_after_s: Callable[[], float] = float,
+    ) -> None:
         """Nothing is read or opened yet: the process that will serve may still have to be forked.
 
         Args:
             settings: of the service: folder, names, the rule of readiness.
             lane_threads: gives the number of threads of this process's lane.
             opened: told the name and version of every model that is ready.
+            kill_after_s: gives the seconds after which this process is killed if it is busy so long; 0 for never.
         """
         self._folder = settings.models
         self._model_name = settings.model_name
@@ -60,6 +68,7 @@ class Repository:
         self._fast_json_bytes = settings.fast_json_bytes
         self._lane_threads = lane_threads
         self._opened = opened
+        self._kill_after_s = kill_after_s
         self._lock = threading.Lock()
         self._is_open = False
         os.register_at_fork(after_in_child=self._forget)
@@ -206,6 +215,10 @@ class Repository:
             return
         for note in loaded.notes:
             _log.info("model %s: %s", name, note)
+        too_long = loaded.too_long(self._kill_after_s())
+        if too_long is not None:
+            _log.warning("model %s: %s", name, too_long)
+            loaded = dataclasses.replace(loaded, notes=(*loaded.notes, too_long))
         served = loaded.config.served_versions(list(layout.versions))
         for version, row in rows.items():
             if version in served:

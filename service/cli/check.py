@@ -8,8 +8,7 @@ from collections.abc import MutableMapping
 
 from service.catalog.config import load_config
 from service.catalog.layout import Found, scan
-from service.errors import ConfigurationError
-from service.prefork import conf_check
+from service.errors import ConfigurationError, ModelLoadError
 from service.settings import ROWS, Resolved, Settings, resolve, variables
 
 _GUNICORNS_TIMEOUT_S = 30
@@ -32,7 +31,7 @@ def main(arguments: list[str]) -> int:
 
 
 def check(environ: MutableMapping[str, str]) -> list[str]:
-    """Everything that is wrong with the settings, the repository, its models and gunicorn.conf.py.
+    """Everything that is wrong with the settings, the repository, its models and gunicorn's configuration.
 
     Args:
         environ: of this process. What can't be used is taken out, so that gunicorn.conf.py, which reads it too,
@@ -46,14 +45,46 @@ def check(environ: MutableMapping[str, str]) -> list[str]:
         found = scan(settings.models, settings.model_name)
         models = found.models
         problems.extend(f"model {name}: {reason}" for name, reason in found.problems.items())
+        problems.extend(_absent_models(resolved, {*models, *found.problems}))
     except ConfigurationError as fault:
         problems.extend(fault.problems)
         environ["PINION_MODELS"] = os.curdir
-    conf, conf_problems = conf_check.read()
+    kill_after_s, conf_problems = _check_gunicorn(environ)
     problems.extend(conf_problems)
     for model in models.values():
-        problems.extend(_check_model(model, settings, conf.get("timeout", _GUNICORNS_TIMEOUT_S)))
+        problems.extend(_check_model(model, settings, kill_after_s))
     return problems
+
+
+def _check_gunicorn(environ: MutableMapping[str, str]) -> tuple[float, list[str]]:
+    """The `timeout` of gunicorn in seconds, and what is wrong with its file and variables."""
+    problems = []
+    workers = environ.get("WEB_CONCURRENCY", "1")
+    if not workers.strip().isdecimal():
+        del environ["WEB_CONCURRENCY"]
+        problems.append(f"WEB_CONCURRENCY: expected a whole number, got {workers!r}; gunicorn itself reads it too")
+    # Not before: gunicorn reads that variable while it is imported.
+    from service.prefork import conf_check  # noqa: PLC0415
+
+    values, faults = conf_check.read_command_line(environ.get("GUNICORN_CMD_ARGS", ""))
+    if faults:
+        del environ["GUNICORN_CMD_ARGS"]
+    conf, conf_faults = conf_check.read()
+    return (conf | values).get("timeout", _GUNICORNS_TIMEOUT_S), problems + faults + conf_faults
+
+
+def _absent_models(resolved: Resolved, there: set[str]) -> list[str]:
+    """A sentence for each model that a setting names and the repository doesn't hold."""
+    settings = resolved.settings
+    asked = [("default_model", settings.default_model)] if settings.default_model else []
+    if settings.ready not in ("all", "any"):
+        asked += [("ready", name.strip()) for name in settings.ready.split(",")]
+    return [
+        f"{resolved.origins[setting]}: there is no model {name!r} in the repository; it has "
+        f"{', '.join(sorted(there)) or 'none'}"
+        for setting, name in asked
+        if name not in there
+    ]
 
 
 def _resolve(environ: MutableMapping[str, str]) -> tuple[Resolved, list[str]]:
@@ -75,20 +106,22 @@ def _print_table(resolved: Resolved) -> None:
         print(f"{row.name:20} {'-' if value is None else str(value):30} {resolved.origins[row.name]}")
 
 
-def _check_model(model: Found, settings: Settings, server_timeout_s: float) -> list[str]:
+def _check_model(model: Found, settings: Settings, kill_after_s: float) -> list[str]:
+    # Not before gunicorn.conf.py was read: it holds back threads that ONNX Runtime would start when it is imported.
+    from service.engine import providers  # noqa: PLC0415
+
     try:
         loaded = load_config(model, settings.on_missing_provider)
     except ConfigurationError as fault:
         return [f"model {model.name}: {problem}" for problem in fault.problems]
-    for note in loaded.notes:
+    notes, problems = list(loaded.notes), [loaded.too_long(kill_after_s)]
+    try:
+        notes.extend(loaded.told_at("providers", note) for note in providers.choose(loaded.engine)[1])
+    except ModelLoadError as fault:
+        problems.append(loaded.told_at("providers", str(fault)))
+    for note in notes:
         print(f"note: model {model.name}: {note}")
-    if server_timeout_s == 0 or loaded.config.timeout_s < server_timeout_s:  # 0: gunicorn kills no worker
-        return []
-    sentence = (
-        f"model {model.name}: timeout_s is {loaded.config.timeout_s:g}, expected less than gunicorn's timeout of "
-        f"{server_timeout_s:g}: a worker would be killed before the request's time is up"
-    )
-    return [sentence]
+    return [f"model {model.name}: {problem}" for problem in problems if problem]
 
 
 def document() -> str:

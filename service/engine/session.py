@@ -16,7 +16,7 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
 from service.engine import maps, ortvalues, providers
-from service.engine.options import EngineOptions, Provider
+from service.engine.options import CPU, EngineOptions, Provider
 from service.engine.signature import Declared, read_declared
 from service.errors import ModelLoadError, RefusedByModel, RunFailed
 from service.tensors import BF16, BY_ONNX_NAME, Array, Dim, TensorSpec
@@ -40,6 +40,8 @@ class Session:
         inputs: declared inputs, those with defaults last.
         outputs: declared outputs in the model's order.
         providers: the execution providers that serve, in order.
+        nodes: how many of the model's nodes each runs; empty where only the CPU was asked for, or it isn't known.
+        notes: sentences on providers that were asked for and don't serve.
         labels: class names of the outputs that are maps, known after the first run.
         threads: intra-op threads.
     """
@@ -53,6 +55,8 @@ class Session:
         "_special",
         "inputs",
         "labels",
+        "nodes",
+        "notes",
         "outputs",
         "providers",
         "threads",
@@ -66,6 +70,8 @@ class Session:
         self.outputs = _outputs(session, declared)
         self.providers: tuple[str, ...] = tuple(session.get_providers())
         self.labels: dict[str, tuple[str, ...]] = {}
+        self.nodes: dict[str, int] = {}
+        self.notes: tuple[str, ...] = ()
         self.threads = threads
         self._bf16_inputs = {spec.name for spec in self.inputs if spec.datatype is BF16}
         self._bf16_outputs = {spec.name for spec in self.outputs if spec.datatype is BF16}
@@ -125,23 +131,41 @@ def open_session(path: Path, options: EngineOptions, lane_threads: int) -> Sessi
     declared = read_declared(path)
     _check_free_dimensions(declared, options)
     threads = options.threads or lane_threads
-    chosen = providers.choose(options)
+    chosen, notes = providers.choose(options)
     while True:
         try:
             session = _open(path, _session_options(options, declared, threads), chosen)
-            providers.verify(chosen, session.get_providers())
-        except ModelLoadError:
+        except ModelLoadError as fault:
             if options.on_missing_provider == "fail" or len(chosen) == 1:
                 raise
+            notes += (f"execution provider {chosen[0].name} can't open the model: {fault}",)
             chosen = chosen[1:]
             continue
-        return Session(session, declared, threads)
+        loaded = session.get_providers()
+        notes += providers.passed_over(chosen, loaded, options)
+        made = Session(session, declared, threads)
+        made.nodes = _nodes(session, chosen)
+        made.notes = notes + providers.idle(loaded, made.nodes)
+        return made
+
+
+def _nodes(session: onnxruntime.InferenceSession, chosen: tuple[Provider, ...]) -> dict[str, int]:
+    # Packages for other providers may be older than 1.24, which brought it.
+    assignment = getattr(session, "get_provider_graph_assignment_info", None)
+    if chosen == (CPU,) or assignment is None:
+        return {}
+    nodes: dict[str, int] = {}
+    for part in assignment():
+        nodes[part.ep_name] = nodes.get(part.ep_name, 0) + len(part.get_nodes())
+    return nodes
 
 
 def _open(path: Path, session_options: Any, chosen: tuple[Provider, ...]) -> onnxruntime.InferenceSession:
     if all(provider.name != providers.CPU for provider in chosen):
         # Without the CPU in the list no node may end there unseen.
         session_options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    if chosen != (CPU,):
+        session_options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     try:
         return onnxruntime.InferenceSession(
             str(path),
@@ -151,7 +175,18 @@ def _open(path: Path, session_options: Any, chosen: tuple[Provider, ...]) -> onn
             enable_fallback=0,
         )
     except Exception as fault:
-        raise ModelLoadError(readable(fault)) from fault
+        raise ModelLoadError(_reason(fault, chosen)) from fault
+
+
+def _reason(fault: Exception, chosen: tuple[Provider, ...]) -> str:
+    """ONNX Runtime's, or ours where its advice is of no use: the operator didn't disable anything."""
+    if "fallback to CPU EP has been explicitly disabled" not in str(fault):
+        return readable(fault)
+    names = ", ".join(provider.name for provider in chosen)
+    return (
+        f"execution provider {names} could not start (then ONNX Runtime wrote its reason to the log) or can't run "
+        'every node of the model; end `providers` with "cpu" to run those nodes on the CPU'
+    )
 
 
 def _session_options(options: EngineOptions, declared: Declared, threads: int) -> Any:

@@ -26,6 +26,7 @@ class Place:
         threads: that run models.
         board: None without hooks.
         generation: of the deal that gave the lane.
+        kill_after_s: without a beat after which the master kills it (gunicorn's `timeout`); 0 for never.
     """
 
     slot: int | None
@@ -34,6 +35,7 @@ class Place:
     threads: int
     board: Board | None
     generation: int = 0
+    kill_after_s: float = 0.0
 
 
 class _Held:

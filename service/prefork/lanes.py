@@ -70,7 +70,8 @@ class Lanes:
         except OSError as fault:
             log.warning("Worker %s runs unpinned: CPUs %s: %s", worker.pid, format_cpu_list(lane.cpus), fault)
         slot = worker.seat.slot
-        place.take(place.Place(slot, f"{master_pid}-{slot}", lane.cpus, lane.threads, self.board, self.generation))
+        metrics_id, timeout_s = f"{master_pid}-{slot}", float(worker.cfg.timeout)
+        place.take(place.Place(slot, metrics_id, lane.cpus, lane.threads, self.board, self.generation, timeout_s))
 
     def leave(self, worker: Any) -> None:
         """Empties the record of a worker that is dead."""

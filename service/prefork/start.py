@@ -44,8 +44,9 @@ def _check_repository(folder: Path) -> None:
 
 def _forget_gunicorns_own_folder() -> None:
     """A second master (SIGUSR2) of `python -m gunicorn` has it first in its path, and its `http` hides Python's."""
-    own = str(Path(gunicorn.__file__).parent)
-    sys.path[:] = [folder for folder in sys.path if folder != own]
+    # Links resolved: Python does so for this entry and not for the others.
+    own = Path(gunicorn.__file__).resolve().parent
+    sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != own]
 
 
 def addresses(settings: Settings) -> list[str]:

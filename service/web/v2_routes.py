@@ -120,6 +120,7 @@ def model_metadata(model: Model, versions: list[str]) -> dict[str, Any]:
         "outputs": [_tensor(spec) for spec in model.signature.outputs],
         "properties": {
             "execution_providers": ",".join(model.providers),
+            "nodes_by_provider": ",".join(f"{name}:{count}" for name, count in model.nodes.items()),
             "intra_op_threads": str(model.threads),
             "version": model.version,
             "batching": model.curve.reason,

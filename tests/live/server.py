@@ -26,14 +26,24 @@ def free_port():
 class Server:
     """One service on its own port; `with Server(...) as server:`."""
 
-    def __init__(self, folder, *arguments, models=None, workers=1, wait="/v2/health/ready", app="wsgi:app", **settings):
+    def __init__(
+        self,
+        folder,
+        *arguments,
+        models=None,
+        workers=1,
+        wait="/v2/health/ready",
+        app="wsgi:app",
+        python=sys.executable,
+        **settings,
+    ):
         """Writes its log into `folder`; keyword arguments become environment variables, upper-cased."""
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.wait = wait
         self.log_path = Path(folder) / f"gunicorn-{self.port}.log"
         self._command = [
-            sys.executable, "-m", "gunicorn", app, "--bind", f"127.0.0.1:{self.port}", "--workers", str(workers),
+            str(python), "-m", "gunicorn", app, "--bind", f"127.0.0.1:{self.port}", "--workers", str(workers),
             *arguments,
         ]  # fmt: skip
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PINION_", "PROMETHEUS_"))}

@@ -27,6 +27,8 @@ def test_defaults_and_their_origin():
         ("PINION_DRAIN_S", "2.5", "drain_s", 2.5),
         ("PINION_HEAD_TIMEOUT_S", "1", "head_timeout_s", 1.0),
         ("AIP_PREDICT_ROUTE", "/p", "predict_route", "/p"),
+        ("PINION_OPERATOR_BIND", "[::1]:9100", "operator_bind", "[::1]:9100"),
+        ("PINION_OPERATOR_BIND", "unix:/run/pinion", "operator_bind", "unix:/run/pinion"),
         ("PINION_ON_MISSING_PROVIDER", "next", "on_missing_provider", "next"),
     ],
 )
@@ -55,6 +57,10 @@ def test_our_own_name_wins_and_empty_means_unset():
         ("PINION_HEAD_TIMEOUT_S", "soon", "a number of seconds above 0"),
         ("LOG_LEVEL", "loud", "one of debug, info, warning, error, critical"),
         ("AIP_HEALTH_ROUTE", "health", "a path that starts with /"),
+        ("PINION_OPERATOR_BIND", "localhost", "an address, `host:port` or `unix:path`"),
+        ("PINION_OPERATOR_BIND", ":9100", "an address, `host:port` or `unix:path`"),
+        ("PINION_OPERATOR_BIND", "127.0.0.1:99999", "an address, `host:port` or `unix:path`"),
+        ("PINION_OPERATOR_BIND", "unix:", "an address, `host:port` or `unix:path`"),
     ],
 )
 def test_a_wrong_value_says_what_was_expected_and_what_came(variable, text, expected):

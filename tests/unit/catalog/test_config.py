@@ -117,6 +117,8 @@ REFUSED = {
     "providers = []": '`providers`: expected a list such as ["cuda", "cpu"], got []',
     'providers = "cuda"': "`providers`: expected a list such as",
     'providers = ["gpu"]': "`providers`: expected one of acl, cann, coreml, cpu, cuda",
+    'providers = ["CUDA_ExecutionProvider"]': "(did you mean `CUDAExecutionProvider`?), got 'CUDA_ExecutionProvider'",
+    'providers = ["tensor_rt"]': "an execution provider (did you mean `tensorrt`?), got 'tensor_rt'",
     "providers = [1]": "`providers`: expected one of acl, cann, coreml, cpu, cuda",
     'providers = ["cpu", "CPUExecutionProvider"]': "`providers`: CPUExecutionProvider is listed twice",
     'providers = [{nam = "cpu"}]': "`name` is missing",
@@ -129,7 +131,7 @@ REFUSED = {
     "versions = []": "`versions`: expected",
     "versions = {latest = 0}": "`versions`: expected",
     "versions = [0]": "`versions`: expected",
-    "versions = [3]": "`versions` lists 3; the model has 1, 2, 10",
+    "versions = [3]": "model.toml:1: `versions` lists 3; the model has 1, 2, 10",
     "labels = {y = []}": "`labels.y`: expected a list of texts, or the name of a file",
     "labels = {y = [1]}": "`labels.y`: expected a list of texts",
     'labels = {y = "gone.txt"}': "`labels.y`: expected a file that is there",
@@ -242,7 +244,9 @@ def test_versions_are_picked(load, toml, served):
 
 
 def test_a_listed_version_that_is_not_there_is_noted(load):
-    assert load("versions = [1, 7]").notes == ("`versions` lists 7, which isn't there; the model has 1, 2, 10",)
+    assert load("versions = [1, 7]").notes == (
+        "model.toml:1: `versions` lists 7, which isn't there; the model has 1, 2, 10",
+    )
 
 
 def test_model_toml_wins_key_by_key_and_says_so(load):

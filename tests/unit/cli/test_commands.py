@@ -54,7 +54,7 @@ def test_check_tells_everything_at_once(tmp_path):
         "PINION_RUN_DIR: expected a folder that can be written, got /proc/none",
         "model a: model.toml:1: `thread`: unknown key; did you mean `threads`?",
         "model b: model.toml:1: `timeout_s`: expected a number above 0, got 'x'",
-        "model c: timeout_s is 60, expected less than gunicorn's timeout of 30",
+        "model c: model.toml:1: `timeout_s` is 60, expected less than gunicorn's `timeout` of 30",
     ):
         assert problem in shown
     assert "7 problem(s)" in shown
@@ -86,15 +86,15 @@ def test_names_that_gunicorn_would_ignore(conf):
     values, problems = conf_check.read(conf)
     assert values == {"timeout": 9}
     assert problems == [
-        f"{conf}: gunicorn has no setting 'worker' and would ignore it; did you mean workers?",
-        f"{conf}: gunicorn has no setting 'zzz' and would ignore it; a name of your own starts with _",
+        f"{conf}:2: gunicorn has no setting 'worker' and would ignore it; did you mean workers?",
+        f"{conf}:5: gunicorn has no setting 'zzz' and would ignore it; a name of your own starts with _",
     ]
 
 
 def test_a_misspelt_hook_is_told(conf):
     conf.write_text("def post_forkk(server, worker): pass\n")
     assert conf_check.read(conf)[1] == [
-        f"{conf}: gunicorn has no setting 'post_forkk' and would ignore it; did you mean post_fork?"
+        f"{conf}:1: gunicorn has no setting 'post_forkk' and would ignore it; did you mean post_fork?"
     ]
 
 
@@ -103,12 +103,14 @@ def test_values_that_gunicorn_refuses(conf, line):
     conf.write_text(line)
     values, problems = conf_check.read(conf)
     assert values == {}
-    assert [problem.startswith(f"{conf}: gunicorn refuses ") for problem in problems] == [True]
+    assert [problem.startswith(f"{conf}:1: gunicorn refuses ") for problem in problems] == [True]
 
 
 def test_a_file_that_ends_the_start(conf):
     conf.write_text("1/0")
-    assert conf_check.read(conf) == ({}, [f"{conf}: ZeroDivisionError: division by zero"])
+    assert conf_check.read(conf) == ({}, [f"{conf}:1: ZeroDivisionError: division by zero"])
+    conf.write_text("import os\nx = = 1")
+    assert conf_check.read(conf) == ({}, [f"{conf}:2: invalid syntax"])
     conf.write_text("raise SystemExit(3)")
     assert conf_check.read(conf) == ({}, [f"{conf}: ends the start with exit status 3"])
     assert conf_check.read(conf.with_name("none.py")) == ({}, [])

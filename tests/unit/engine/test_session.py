@@ -116,7 +116,11 @@ def test_a_missing_provider_fails_with_what_is_there_and_what_to_install(identit
 
 def test_a_missing_provider_is_passed_over_when_allowed(identity):
     options = EngineOptions(providers=(CUDA, CPU), on_missing_provider="next")
-    assert open_session(identity(), options, 1).providers == ("CPUExecutionProvider",)
+    session = open_session(identity(), options, 1)
+    assert session.providers == ("CPUExecutionProvider",)
+    assert session.nodes == {}
+    (note,) = session.notes
+    assert note.endswith("until then the model goes on with the next in `providers`")
     with pytest.raises(ModelLoadError, match="CUDA"):
         open_session(identity(), EngineOptions(providers=(CUDA,), on_missing_provider="next"), 1)
 

@@ -55,7 +55,7 @@ def server(tmp_path, monkeypatch):
 
 
 def worker(age, pid="[booting]"):
-    return SimpleNamespace(age=age, pid=pid)
+    return SimpleNamespace(age=age, pid=pid, cfg=SimpleNamespace(timeout=30))
 
 
 def test_new_workers_get_the_lanes_in_order(lanes, server):
@@ -152,7 +152,7 @@ def test_a_new_worker_pins_itself_and_has_its_place(lanes, server):
     seated(server, lanes)
     lane = lanes.plan.lanes[0]
     assert os.sched_getaffinity(0) == set(lane.cpus)
-    assert place.current() == place.Place(0, "-1-0", lane.cpus, lane.threads, lanes.board, 1)
+    assert place.current() == place.Place(0, "-1-0", lane.cpus, lane.threads, lanes.board, 1, 30.0)
     assert lanes.board.read(0).state is State.BOOTING
 
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gunicorn
 import pytest
 from gunicorn.config import Config
 
@@ -99,6 +100,16 @@ def test_settings_that_cannot_be_used_end_the_start(monkeypatch, capsys):
         start.prepare()
     assert ended.value.code == 1
     assert "PINION_WORKERS: expected a whole number from 1 on, got '0'" in capsys.readouterr().err
+
+
+def test_the_folder_of_gunicorn_itself_leaves_the_path_also_behind_a_link(monkeypatch, tmp_path):
+    (tmp_path / "venv").symlink_to(Path(gunicorn.__file__).parent)
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "venv"), str(tmp_path), "", *sys.path])
+    monkeypatch.setenv("PINION_RUN_DIR", str(tmp_path))
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "")
+    before = sys.path[1:]
+    start.prepare()
+    assert sys.path == before
 
 
 def test_settings_come_with_the_run_folder(monkeypatch, tmp_path):
