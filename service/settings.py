@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from service.errors import ConfigurationError
 
 PREFIX = "PINION_"
 _HIGHEST_PORT = 65535
+_SERVICE_LINK = re.compile(rf"{PREFIX}(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
 
 
 def read_text(text: str) -> str:
@@ -225,6 +227,7 @@ def resolve(environ: Mapping[str, str]) -> Resolved:
     Raises:
         ConfigurationError: with every variable that can't be read and every unknown `PINION_` name.
     """
+    environ = {name: value for name, value in environ.items() if not _is_service_link(name, value)}
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     problems: list[str] = []
@@ -241,6 +244,11 @@ def resolve(environ: Mapping[str, str]) -> Resolved:
     if problems:
         raise ConfigurationError(problems)
     return Resolved(Settings(**values), origins)
+
+
+def _is_service_link(name: str, value: str) -> bool:
+    """Whether Kubernetes set the variable, for a Service that happens to be called pinion."""
+    return _SERVICE_LINK.fullmatch(name) is not None or (name == f"{PREFIX}PORT" and "://" in value)
 
 
 def _unknown(environ: Mapping[str, str]) -> list[str]:

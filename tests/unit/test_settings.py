@@ -75,3 +75,14 @@ def test_all_problems_come_at_once():
     assert len(caught.value.problems) == 3
     assert "did you mean PINION_READY?" in str(caught.value)
     assert "python -m service check" in str(caught.value)
+
+
+def test_variables_of_a_kubernetes_service_of_this_name_are_not_settings():
+    links = {
+        "PINION_SERVICE_HOST": "10.0.0.1", "PINION_SERVICE_PORT": "80", "PINION_SERVICE_PORT_HTTP": "80",
+        "PINION_PORT": "tcp://10.0.0.1:80", "PINION_PORT_80_TCP": "tcp://10.0.0.1:80", "PINION_PORT_80_TCP_PORT": "80",
+    }  # fmt: skip
+    found = resolve({**links, "PORT": "8001"})
+    assert (found.settings.port, found.origins["port"]) == (8001, "PORT")
+    with pytest.raises(ConfigurationError, match="PINION_SERVICE: unknown"):
+        resolve({"PINION_SERVICE": "x"})
