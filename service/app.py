@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 from flask import Flask
@@ -13,7 +14,7 @@ from service.settings import Settings, resolve
 from service.telemetry import exporter, logs
 from service.telemetry.journal import Journal
 from service.telemetry.record import Recorder
-from service.telemetry.series import key_files_by
+from service.telemetry.series import key_files_by, wait_for_others_by
 from service.web.alias_routes import alias_routes
 from service.web.inference import Desk, Inference
 from service.web.server import create_flask
@@ -35,7 +36,8 @@ def create_app(settings: Settings | None = None) -> Flask:
     logs.set_up(settings.log_level)
     json_numbers.announce_absence()
     key_files_by(place.metrics_id)
-    recorder = Recorder(Journal(every_request=settings.request_log))
+    wait_for_others_by(place.others_owe)
+    recorder = Recorder(Journal(every_request=settings.request_log), place.owe)
     repository = Repository(
         settings, lambda: place.current().threads, recorder.prepare, lambda: place.current().kill_after_s
     )
@@ -58,4 +60,4 @@ def _offer_hooks(app: Any, repository: Repository, recorder: Recorder) -> None:
     app.pinion_flush = recorder.flush
     app.pinion_flush_due = recorder.flush_due
     app.pinion_deferred = (Inference,)
-    app.pinion_aside = frozenset({"/metrics", "/v2/models/stats"})
+    app.pinion_aside = re.compile("/metrics|/v2/models/(.+/)?stats").fullmatch

@@ -5,7 +5,8 @@ Layout: `SLOTS` records of `_WORDS` words of 64 bits, in the machine's own order
     word 0   pid << 8 | state     written by the worker; by the master once the worker is dead
     word 1   generation << 32 | lane << 16 | threads     written by the master only
     word 2   connections << 8 | running     written by the worker: how much it has to do
-    word 3…  zero, room for what later parts write
+    word 3   whether counts of that worker have not been written to its metrics files; written by the worker
+    word 4…  zero, room for what later parts write
 
 A word is aligned and written by one store, so a reader sees the old one or the new one, never a half. What has
 to fit together stands in one word; no reader needs two words of one moment.
@@ -21,7 +22,7 @@ SLOTS = 1024
 """Living workers at most. A reload doubles them for a while."""
 
 _WORDS = 32
-_STATE, _DEAL, _LOAD = 0, 1, 2
+_STATE, _DEAL, _LOAD, _OWES = 0, 1, 2, 3
 _BYTE = 0xFF
 _SHORT = 0xFFFF
 
@@ -98,6 +99,14 @@ class Board:
         """What the worker in a slot has to do."""
         word = self._words[self._at(slot) + _LOAD]
         return Load(word >> 8, bool(word & _BYTE))
+
+    def write_owes(self, slot: int, owes: int) -> None:
+        """Writes whether the worker in a slot has counts that its metrics files lack; only by that process."""
+        self._words[self._at(slot) + _OWES] = owes
+
+    def owes(self, slot: int) -> bool:
+        """Whether the worker in a slot has counts that its metrics files lack."""
+        return bool(self._words[self._at(slot) + _OWES])
 
     def read(self, slot: int) -> Record:
         """One slot, whatever its state."""

@@ -83,6 +83,21 @@ def ready() -> None:
         _write(current(), State.DRAINING)
 
 
+def owe(*, owes: bool) -> None:
+    """Says whether this process has counts that its metrics files lack."""
+    place = current()
+    if place.board is not None and place.slot is not None:
+        place.board.write_owes(place.slot, owes)
+
+
+def others_owe() -> bool:
+    """Whether another living worker has counts that its metrics files lack."""
+    place = current()
+    if place.board is None:
+        return False
+    return any(record.slot != place.slot and place.board.owes(record.slot) for record in place.board.living())
+
+
 def drain() -> None:
     """Says that this process is being stopped; safe in a signal handler."""
     place = current()

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable
 
 from service.telemetry.journal import Journal
 from service.telemetry.outcome import Figures, Outcome
@@ -22,6 +23,10 @@ _STRAY = "pinion_requests_without_model"
 _STRAY_TEXT = "Number of inference requests that named no model there is, by status"
 
 
+def _nobody(*, owes: bool) -> None:
+    """Stands for the board where nobody else reads what this process counts."""
+
+
 class Recorder:
     """The book of one process.
 
@@ -33,7 +38,8 @@ class Recorder:
         keeps_lines: whether successes need an outcome, for their line in the journal.
     """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, on_owing: Callable[..., None] = _nobody) -> None:
+        """A book without entries; `on_owing` is told by `owes` that something waits to be written, or nothing does."""
         self._journal = journal
         self.keeps_lines = journal.every_request
         self._lock = threading.Lock()
@@ -41,6 +47,7 @@ class Recorder:
         # What a parent had not written yet is the parent's to write.
         os.register_at_fork(after_in_child=self._tallies.clear)
         self._gathers = False
+        self._on_owing, self._owes = on_owing, False
         self._written_ns = 0
         self._complained = False
 
@@ -52,6 +59,8 @@ class Recorder:
         """Takes note of a request that was answered, where nothing but figures is kept; `key`: model and version."""
         tally = self._tallies.get(key) or self._tally(*key)
         if self._gathers:
+            if not self._owes:
+                self._owe()
             tally.succeed(figures)
             return
         with self._lock:
@@ -69,7 +78,9 @@ class Recorder:
             with self._lock:
                 tally = self._tally(outcome.model, outcome.version)
                 tally.fail(outcome)
-                if not self._gathers:
+                if self._gathers:
+                    self._owe()
+                else:
                     self._write(tally)
 
     def flush(self) -> None:
@@ -78,6 +89,14 @@ class Recorder:
         for tally in self._tallies.values():
             if tally.dirty:
                 self._write(tally)
+        if self._owes:
+            self._owes = False
+            self._on_owing(owes=False)
+
+    def _owe(self) -> None:
+        # Said before the answer leaves: who has read it and asks another worker for its metrics finds it counted.
+        self._owes = True
+        self._on_owing(owes=True)
 
     def flush_due(self, *, idle: bool) -> bool:
         """Writes what has gathered if the last time is long enough ago; whether something is left to write.
@@ -88,7 +107,7 @@ class Recorder:
         if time.perf_counter_ns() - self._written_ns >= (_UNWRITTEN_IDLE_NS if idle else _UNWRITTEN_BUSY_NS):
             self.flush()
             return False
-        return any(tally.dirty for tally in self._tallies.values())
+        return self._owes
 
     def prepare(self, model: str, version: str) -> None:
         """Makes the series of a model before its first request needs them, which takes milliseconds."""

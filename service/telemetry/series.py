@@ -8,6 +8,7 @@ a scrape by the library itself.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.samples import Sample
 
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+_OTHERS_WRITE_S, _LOOK_S = 0.03, 0.001
 
 
 class Key(NamedTuple):
@@ -124,13 +126,31 @@ class _Files:
         return families
 
 
+_others_owe: list[Callable[[], bool]] = []
+
+
+def wait_for_others_by(others_owe: Callable[[], bool]) -> None:
+    """Lets readers wait a moment while `others_owe` says that another process has counts to write."""
+    _others_owe[:] = [others_owe]
+
+
+def _wait_for_others() -> None:
+    deadline_s = time.monotonic() + _OTHERS_WRITE_S
+    while any(owe() for owe in _others_owe) and time.monotonic() < deadline_s:
+        time.sleep(_LOOK_S)
+
+
 def merged(own: CollectorRegistry) -> CollectorRegistry:
     """A registry with the samples of all processes, or of this one where it is alone.
+
+    Waits up to 30 ms for processes that have counts to write: idle ones do it within 20 ms, busy ones ten times a
+    second.
 
     Args:
         own: where the Flask exporter registered its metrics.
     """
     registry = CollectorRegistry()
+    _wait_for_others()
     for collector in (_Files(),) if shared() else (STORE, own):
         registry.register(collector)
     return registry
