@@ -65,7 +65,10 @@ def seconds(text: str) -> float:
 
 def seconds_or_none(text: str) -> float:
     """A number of seconds from 0 on."""
-    return 0.0 if text.strip() in ("0", "0.0") else seconds(text)
+    try:
+        return 0.0 if float(text) == 0 else seconds(text)
+    except ValueError:
+        raise ValueError("a number of seconds from 0 on") from None
 
 
 def one_of(*words: str) -> Callable[[str], str]:

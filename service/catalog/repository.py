@@ -211,7 +211,7 @@ class Repository:
         except ConfigurationError as fault:
             for row in rows.values():
                 row.state, row.reason = UNAVAILABLE, "; ".join(fault.problems)
-            _log.error("model %s can't be served: %s", name, fault)
+            _log.error("model %s can't be served: %s", name, "; ".join(fault.problems))
             return
         for note in loaded.notes:
             _log.info("model %s: %s", name, note)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import MutableMapping
+import tempfile
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from typing import Any
 
 from service.catalog.config import load_config
 from service.catalog.layout import Found, scan
@@ -12,17 +15,19 @@ from service.errors import ConfigurationError, ModelLoadError
 from service.settings import ROWS, Resolved, Settings, resolve, variables
 
 _GUNICORNS_TIMEOUT_S = 30
+_SHOWN_OF_GUNICORN = ("bind", "workers", "worker_class", "timeout", "graceful_timeout", "keepalive")
 
 
 def main(arguments: list[str]) -> int:
     """Prints the table and the problems; returns 1 if there is any problem, else 0."""
     parser = argparse.ArgumentParser(prog="python -m service check", description=__doc__)
     parser.add_argument("--document", action="store_true", help="print the page of settings for the docs instead")
+    parser.add_argument("--no-load", action="store_true", help="don't open the models")
     options = parser.parse_args(arguments)
     if options.document:
         print(document(), end="")
         return 0
-    problems = check(os.environ)
+    problems = check(os.environ, load=not options.no_load)
     print()
     for problem in problems:
         print(f"problem: {problem}")
@@ -30,12 +35,13 @@ def main(arguments: list[str]) -> int:
     return 1 if problems else 0
 
 
-def check(environ: MutableMapping[str, str]) -> list[str]:
+def check(environ: MutableMapping[str, str], *, load: bool = True) -> list[str]:
     """Everything that is wrong with the settings, the repository, its models and gunicorn's configuration.
 
     Args:
         environ: of this process. What can't be used is taken out, so that gunicorn.conf.py, which reads it too,
             tells its own faults and not these again.
+        load: whether every version of every model is opened and warmed, one after the other.
     """
     resolved, problems = _resolve(environ)
     _print_table(resolved)
@@ -49,14 +55,31 @@ def check(environ: MutableMapping[str, str]) -> list[str]:
     except ConfigurationError as fault:
         problems.extend(fault.problems)
         environ["PINION_MODELS"] = os.curdir
-    kill_after_s, conf_problems = _check_gunicorn(environ)
+    problems.extend(_take_run_dir(environ))
+    kill_after_s, conf_problems = _check_gunicorn(environ, settings.drain_s)
     problems.extend(conf_problems)
     for model in models.values():
-        problems.extend(_check_model(model, settings, kill_after_s))
+        found_problems = _check_model(model, settings, kill_after_s)
+        problems.extend(found_problems or (_check_load(model, settings) if load else []))
+    if not models:
+        print(f"note: the repository {settings.models} holds no model that can be served")
     return problems
 
 
-def _check_gunicorn(environ: MutableMapping[str, str]) -> tuple[float, list[str]]:
+def _take_run_dir(environ: MutableMapping[str, str]) -> list[str]:
+    """Looks whether the run folder could be made, without making it; gunicorn.conf.py gets to see none."""
+    wanted = environ.pop("PINION_RUN_DIR", "")
+    if not wanted:
+        return []
+    nearest = next(folder for folder in (Path(wanted).absolute(), *Path(wanted).absolute().parents) if folder.exists())
+    try:
+        Path(tempfile.mkdtemp(dir=nearest)).rmdir()
+    except OSError as fault:
+        return [f"PINION_RUN_DIR: expected a folder that can be written, got {wanted}: {fault}"]
+    return []
+
+
+def _check_gunicorn(environ: MutableMapping[str, str], drain_s: float) -> tuple[float, list[str]]:
     """The `timeout` of gunicorn in seconds, and what is wrong with its file and variables."""
     problems = []
     workers = environ.get("WEB_CONCURRENCY", "1")
@@ -64,13 +87,24 @@ def _check_gunicorn(environ: MutableMapping[str, str]) -> tuple[float, list[str]
         del environ["WEB_CONCURRENCY"]
         problems.append(f"WEB_CONCURRENCY: expected a whole number, got {workers!r}; gunicorn itself reads it too")
     # Not before: gunicorn reads that variable while it is imported.
-    from service.prefork import conf_check  # noqa: PLC0415
+    from service.prefork import conf_check, conf_rules  # noqa: PLC0415
 
     values, faults = conf_check.read_command_line(environ.get("GUNICORN_CMD_ARGS", ""))
     if faults:
         del environ["GUNICORN_CMD_ARGS"]
     conf, conf_faults = conf_check.read()
-    return (conf | values).get("timeout", _GUNICORNS_TIMEOUT_S), problems + faults + conf_faults
+    effective = conf | values
+    _print_gunicorn(effective, values)
+    faults += conf_rules.missing_hooks(conf) + conf_rules.impossible(effective, drain_s)
+    return effective.get("timeout", _GUNICORNS_TIMEOUT_S), problems + faults + conf_faults
+
+
+def _print_gunicorn(effective: Mapping[str, Any], said: Mapping[str, Any]) -> None:
+    for name in _SHOWN_OF_GUNICORN:
+        if name in effective:
+            value = effective[name]
+            text = ", ".join(value) if isinstance(value, list) else str(value)
+            print(f"{name:20} {text:30} {'GUNICORN_CMD_ARGS' if name in said else 'gunicorn.conf.py'}")
 
 
 def _absent_models(resolved: Resolved, there: set[str]) -> list[str]:
@@ -122,6 +156,21 @@ def _check_model(model: Found, settings: Settings, kill_after_s: float) -> list[
     for note in notes:
         print(f"note: model {model.name}: {note}")
     return [f"model {model.name}: {problem}" for problem in problems if problem]
+
+
+def _check_load(found: Found, settings: Settings) -> list[str]:
+    from service.catalog.model import Source, open_model  # noqa: PLC0415 - as above
+    from service.schedule.merging import Curve  # noqa: PLC0415 - as above
+
+    loaded = load_config(found, settings.on_missing_provider)
+    problems = []
+    for version in loaded.config.served_versions(list(found.versions)):
+        source = Source(found.name, version, found.versions[version], loaded)
+        try:
+            open_model(source, 1, Curve(merges=False, reason="not tested"))
+        except ModelLoadError as fault:
+            problems.append(f"model {found.name} version {version}: {fault}")
+    return problems
 
 
 def document() -> str:

@@ -41,5 +41,5 @@ def ask(url: str, timeout_s: float) -> int:
         with error:
             print(f"not ready: {url} answered {error.code}: {error.read(500).decode(errors='replace')}")
     except OSError as fault:
-        print(f"not ready: {url} can't be reached: {fault}")
+        print(f"not ready: {url} can't be reached: {fault}; does it run? Another address is given by --url or PORT")
     return 1

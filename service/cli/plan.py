@@ -31,7 +31,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         workers = options.workers
         if workers is None and options.machine is None:
-            workers = resolve(os.environ).settings.workers
+            workers = _configured(resolve(os.environ).settings.workers)
         plan = make_plan(read_machine(root), workers)
     except ConfigurationError as fault:
         sys.stderr.write("\n".join(fault.problems) + "\n")
@@ -41,6 +41,17 @@ def main(argv: Sequence[str]) -> int:
         return 1
     print(json.dumps(dataclasses.asdict(plan), indent=2) if options.json else _table(plan))
     return 0
+
+
+def _configured(wanted: int | None) -> int | None:
+    """The number of workers as gunicorn would find it: on its command line, then in its file, then in the variables."""
+    from service.prefork import conf_check  # noqa: PLC0415 - a recorded machine is looked at without gunicorn
+
+    os.environ.pop("PINION_RUN_DIR", None)  # the file would make it
+    said, _ = conf_check.read_command_line(os.environ.get("GUNICORN_CMD_ARGS", ""))
+    conf, _ = conf_check.read()
+    workers: int | None = said.get("workers", conf.get("workers"))
+    return workers if workers is not None and workers > 0 else wanted
 
 
 def _parser() -> argparse.ArgumentParser:

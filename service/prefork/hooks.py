@@ -9,12 +9,15 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from service.host import place
-from service.prefork import run_dir
+from service.prefork import conf_check, run_dir
+from service.prefork.conf_rules import impossible, missing_hooks
 from service.prefork.lanes import Lanes
+from service.settings import resolve
 
 _CLIENT_SILENCE_S = 10
 _FIT_S = 1.0
@@ -30,8 +33,9 @@ def nworkers_changed(server: Any, new: int, old: int | None) -> None:
 
 
 def on_starting(server: Any) -> None:
-    """Master: prints the plan, empties the run folder."""
+    """Master: prints the plan, empties the run folder, warns of what can't work."""
     run_dir.settle(server)
+    _warn(server)
     _log_plan(server.log)
     for reason in LANES.plan.reasons:
         server.log.info("Plan: %s", reason)
@@ -124,6 +128,16 @@ def _obey_early_signals(worker: Any) -> None:
         number = worker.early_signals.get_nowait()
         if number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
             signal.raise_signal(number)
+
+
+def _warn(server: Any) -> None:
+    """What `python -m service check` would say of gunicorn's configuration."""
+    path = Path(str(server.cfg.config).removeprefix("file:"))
+    conf, problems = conf_check.read(path)
+    values = {name: setting.get() for name, setting in server.cfg.settings.items()}
+    problems += missing_hooks(conf) + impossible(values, resolve(os.environ).settings.drain_s)
+    for problem in problems:
+        server.log.warning("%s", problem)
 
 
 def _log_plan(log: Any) -> None:

@@ -75,7 +75,7 @@ def test_check_tells_every_fault_of_every_file_and_variable_at_once(home):
         "PINION_OPERATOR_BIND: expected an address, `host:port` or `unix:path`, got 'nowhere'",
         "PINION_READY: there is no model 'ghost' in the repository; it has card, ",
         "PINION_RAEDY: unknown setting; did you mean PINION_READY?",
-        "PINION_DRAIN_S: expected a number of seconds above 0, got '-1'",
+        "PINION_DRAIN_S: expected a number of seconds from 0 on, got '-1'",
         "GUNICORN_CMD_ARGS: argument --threads: invalid int value: 'many'",
         f"gunicorn.conf.py:{SHIPPED_LINES + 2}: gunicorn has no setting 'worker'",
         f"gunicorn.conf.py:{SHIPPED_LINES + 3}: gunicorn refuses keepalive = -5: ",
@@ -120,6 +120,73 @@ def test_check_allows_the_next_provider_where_the_service_does(home):
     assert done.returncode == 0
 
 
+def problems_of(home, *arguments, **variables):
+    done = run(home, "-m", "service", "check", *arguments, **variables)
+    assert (done.returncode != 0, done.stderr) == ("problem: " in done.stdout, "")
+    return [line.removeprefix("problem: ") for line in done.stdout.splitlines() if line.startswith("problem: ")]
+
+
+def change(home, old, new):
+    conf = home / "gunicorn.conf.py"
+    text = conf.read_text()
+    assert old in text
+    conf.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("pre_fork = hooks.pre_fork\n", "", "gunicorn.conf.py: pre_fork is not set; "),
+        ("child_exit = hooks.child_exit\n", "", "gunicorn.conf.py: child_exit is not set; "),
+        ("settings.workers or start.default_workers()", "0", "workers: expected 1 or more, got 0"),
+        ("service.prefork.worker.GatherWorker", "gevent", "worker_class: expected one of service.prefork.worker."),
+        ("graceful_timeout = 25", "graceful_timeout = 3", "PINION_DRAIN_S is 4, expected less than gunicorn's"),
+    ],
+)
+def test_what_gunicorn_takes_and_cannot_work_is_told(home, old, new, sentence):
+    change(home, old, new)
+    (told,) = problems_of(home, PINION_DRAIN_S="4")
+    assert told.startswith(sentence)
+
+
+def test_the_start_warns_of_what_check_would_tell(home):
+    change(home, "timeout = 30\n", "timout = 30\n")
+    change(home, "child_exit = hooks.child_exit\n", "")
+    conf = str(home / "gunicorn.conf.py")
+    with Server(home, "-c", conf, models=home / "models", pinion_drain_s=24.9) as server:
+        log = server.log()
+    line = 1 + (home / "gunicorn.conf.py").read_text().splitlines().index("timout = 30")
+    assert (
+        f"[WARNING] {conf}:{line}: gunicorn has no setting 'timout' and would ignore it; did you mean timeout?" in log
+    )
+    assert "[WARNING] gunicorn.conf.py: child_exit is not set; " in log
+    assert "expected less than" not in log
+
+
+def test_check_opens_every_model(home):
+    broken = home / "models" / "broken"
+    broken.mkdir()
+    (broken / "model.onnx").write_bytes(b"none!")
+    (told,) = problems_of(home)
+    assert told.startswith("model broken version 1: ")
+    assert problems_of(home, "--no-load") == []
+
+
+def test_check_and_plan_make_no_folder(home):
+    wanted = home / "a" / "b"
+    assert problems_of(home, PINION_RUN_DIR=str(wanted)) == []
+    run(home, "-m", "service", "plan", PINION_RUN_DIR=str(wanted))
+    assert not wanted.parent.exists()
+    (told,) = problems_of(home, PINION_RUN_DIR="/proc/none/x")
+    assert told.startswith("PINION_RUN_DIR: expected a folder that can be written, got /proc/none/x: [Errno ")
+
+
+def test_plan_sees_the_workers_of_the_file_and_the_command_line(home):
+    change(home, "settings.workers or start.default_workers()", "3")
+    assert "3 workers " in run(home, "-m", "service", "plan").stdout
+    assert "5 workers " in run(home, "-m", "service", "plan", GUNICORN_CMD_ARGS="-w 5").stdout
+
+
 @pytest.mark.parametrize("number", ["", "two"])
 def test_a_number_of_workers_that_gunicorn_itself_could_not_read(home, number):
     done = run(home, "-m", "service", "check", WEB_CONCURRENCY=number, PINION_WORKERS="1")
@@ -133,7 +200,7 @@ def test_gunicorn_ends_with_every_wrong_variable_and_no_traceback(home):
     assert done.stderr.splitlines() == [
         "The configuration can't be used:",
         "  PINION_OPERATOR_BIND: expected an address, `host:port` or `unix:path`, got 'nowhere'",
-        "  PINION_DRAIN_S: expected a number of seconds above 0, got '-1'",
+        "  PINION_DRAIN_S: expected a number of seconds from 0 on, got '-1'",
         "  PINION_RAEDY: unknown setting; did you mean PINION_READY?",
     ]
     assert (done.returncode, done.stdout) == (1, "")

@@ -6,6 +6,7 @@ import struct
 from types import SimpleNamespace
 
 import pytest
+from gunicorn.config import Config
 
 from service.host import affinity, place
 from service.host.board import Deal, State
@@ -48,9 +49,10 @@ def newborn(monkeypatch):
 @pytest.fixture
 def server(tmp_path, monkeypatch):
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
-    cfg = SimpleNamespace(uid=os.geteuid(), gid=os.getegid())
+    cfg = Config()
+    cfg.set("config", str(tmp_path / "none.py"))
     return SimpleNamespace(
-        WORKERS={}, log=Log(), pid=-1, master_pid=0, LISTENERS=[], cfg=cfg, SIG_QUEUE=queue.SimpleQueue()
+        WORKERS={}, log=Log(), pid=-1, master_pid=0, LISTENERS=[], cfg=cfg, SIG_QUEUE=queue.SimpleQueue(), reexec_pid=0
     )
 
 
