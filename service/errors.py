@@ -30,6 +30,9 @@ class PinionError(Exception):
     """Root of the tree; never raised itself."""
 
 
+_LONGEST_TOLD, _MOST_TOLD = 2000, 256
+
+
 class ConfigurationError(PinionError):
     """The configuration can't be used.
 
@@ -81,7 +84,7 @@ class ServiceError(PinionError):
     def body(self, request_id: str) -> dict[str, Any]:
         """The members of the JSON answer."""
         members = {
-            "error": str(self),
+            "error": _cut(str(self)),
             "type": f"/problems/{self.slug}",
             "title": self.title,
             "status": self.status,
@@ -89,8 +92,17 @@ class ServiceError(PinionError):
         }
         for name in ("pointer", "expected", "received"):
             if (value := getattr(self, name)) is not None:
-                members[name] = value
+                members[name] = _cut(value)
         return members
+
+
+def _cut(value: Any) -> Any:
+    """What a caller sent is told back in part only: an answer must not be as large as its request made it."""
+    if isinstance(value, str) and len(value) > _LONGEST_TOLD:
+        return f"{value[:_LONGEST_TOLD]}…"
+    if isinstance(value, list) and len(value) > _MOST_TOLD:
+        return [*value[:_MOST_TOLD], "…"]
+    return value
 
 
 class InvalidRequest(ServiceError):

@@ -120,7 +120,8 @@ class Board:
 
     def living(self) -> tuple[Record, ...]:
         """Slots that somebody sits in, by slot."""
-        return tuple(record for slot in range(SLOTS) if (record := self.read(slot)).state is not State.EMPTY)
+        states = self._words[_STATE::_WORDS].tolist()
+        return tuple(self.read(slot) for slot, word in enumerate(states) if word & _BYTE != State.EMPTY)
 
     def ready(self) -> tuple[Record, ...]:
         """Living workers that take requests, by slot."""

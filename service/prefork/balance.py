@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from service.host.board import SLOTS, Board, State
+from service.host.board import Board, State
 
 LARGEST_BYTES = 65_536
 """Of a request that can be handed over: what a datagram socket takes with its default buffer."""
@@ -29,7 +29,6 @@ _ONE_FD = array.array("i").itemsize
 _LONG_RUN_S = 0.002
 _MOST_PATHS = 256
 _LAST_LOOK_S = 0.1
-_SLOT_GAP = 64
 _RUN_WEIGHT = 2
 _SETTLES_S, _GIVES_UP_S = 0.003, 0.5
 _TRIES, _INBOX_READ_S = 20, 0.001
@@ -106,20 +105,9 @@ class Balance:
         board.write_load(slot, 0, 0)
 
     def refresh(self) -> None:
-        """Learns which other workers are ready.
-
-        Slots are given from the lowest free one, so a long row of empty ones means that no more will come.
-        """
+        """Learns which other workers are ready."""
         self._looked_s = time.monotonic()
-        peers, empty = [], 0
-        for slot in range(SLOTS):
-            state = self._board.read(slot).state
-            empty = empty + 1 if state is State.EMPTY else 0
-            if state is State.READY and slot != self._slot:
-                peers.append(slot)
-            if empty >= _SLOT_GAP:
-                break
-        self._peers = peers
+        self._peers = [record.slot for record in self._board.ready() if record.slot != self._slot]
 
     def connections(self, count: int) -> None:
         """Tells the others how many connections this worker has."""
@@ -201,6 +189,11 @@ class Balance:
             # An inbox holds ten or so; it is read within moments.
             time.sleep(_INBOX_READ_S)
         return False
+
+    def is_succeeded(self) -> bool:
+        """Whether no other worker is ready and one is booting."""
+        states = [record.state for record in self._board.living() if record.slot != self._slot]
+        return State.READY not in states and State.BOOTING in states
 
     def surplus(self) -> tuple[int | None, int]:
         """How many connections this worker should give away, and to whom.

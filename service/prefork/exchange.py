@@ -19,6 +19,7 @@ from service.prefork.worker_settings import WorkerSettings
 
 _READ_BYTES = 262_144
 _SLOWEST_BODY_BYTES_A_S = 16_384
+_LARGEST_KEPT_HEAD_BYTES, _FIRST_BODY_BYTES = 4096, 65_536
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _END_OF_HEAD = b"\r\n\r\n"
 
@@ -145,8 +146,9 @@ class Exchange:
             return known
         head = self._parser.parse(text, len(text), connection.peer, connection.listener)
         connection.lane = self.answers.lane(head)
-        if connection.lane is not None:
-            connection.head_text, connection.lane_head = text, head
+        # Kept while the connection is idle, too: only what costs little.
+        is_kept = connection.lane is not None and len(text) <= _LARGEST_KEPT_HEAD_BYTES
+        connection.head_text, connection.lane_head = (text, head) if is_kept else (b"", None)
         return head
 
     def _after_head(self, connection: Connection, head: Any, data: bytes, start: int) -> None:
@@ -171,8 +173,8 @@ class Exchange:
             connection.request = data if alone else b""
             self.answers.hand_in(connection, data[start:stop])
             return
-        body = connection.body = bytearray(length)
         connection.filled = len(data) - start
+        body = connection.body = bytearray(min(length, max(_FIRST_BODY_BYTES, connection.filled * 2)))
         body[: connection.filled] = data[start:]
         connection.received = b""
         self._await_body(connection)
@@ -188,6 +190,9 @@ class Exchange:
         if body is None:
             return
         try:
+            if connection.filled == len(body):
+                # Grows with what arrives: a client that only promises a body costs no memory.
+                body.extend(bytes(min(len(body), connection.head.body_length - len(body))))
             count = connection.sock.recv_into(memoryview(body)[connection.filled :])
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError, InterruptedError):
             return
@@ -198,7 +203,7 @@ class Exchange:
             return
         connection.filled += count
         connection.deadline_s += count / _SLOWEST_BODY_BYTES_A_S
-        if connection.filled == len(body):
+        if connection.filled == connection.head.body_length:
             connection.body = None
             self.answers.hand_in(connection, body)
 
@@ -220,6 +225,8 @@ class Exchange:
             self.close(connection)
             return
         connection.head = None
+        if not connection.head_text:
+            connection.lane = None
         connection.request = b""
         connection.state = IDLE
         connection.deadline_s = self.now_s + self._settings.idle_timeout_s

@@ -59,7 +59,7 @@ class Lanes:
     def seat(self, worker: Any, living: Collection[Any]) -> None:
         """Gives a worker that is about to be forked its seat, and writes it on the board."""
         worker.seat = next_seat([other.seat for other in living], len(self.plan.lanes), worker.age)
-        self.board.write_state(worker.seat.slot, 0, State.EMPTY)
+        self.board.write_state(worker.seat.slot, 0, State.BOOTING)
         self._write(worker)
 
     def sit(self, worker: Any, master_pid: int, log: Any) -> None:

@@ -30,7 +30,7 @@ from service.prefork.worker_settings import WorkerSettings
 
 _BEAT_S = 1.0
 _SWEEP_S = 0.5
-_WRITE_S = 0.02
+_WRITE_S = _STOPPING_S = 0.02
 _ACCEPTS_A_TURN = 64
 _LEAVE_S, _PATIENCE_S = 0.001, 0.003
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -123,9 +123,15 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
                 self.exchange.balance.retire()
                 self._take_over(self.exchange.balance)
         if not self._listeners:
-            leave_idle(self.exchange, self.poller, self._settings.head_timeout_s)
+            if not self._awaits_successor(now_s):
+                leave_idle(self.exchange, self.poller, self._settings.head_timeout_s)
             return bool(self.exchange.connections) and now_s < self._stop_s
         return True
+
+    def _awaits_successor(self, now_s: float) -> bool:
+        """Whether a worker that will take the idle connections is just starting, as in a reload."""
+        balance = self.exchange.balance
+        return balance is not None and now_s < self._stop_s - _STOPPING_S and balance.is_succeeded()
 
     def _begin_stop(self, drain_s: float) -> None:
         self._stop_accepting_s = time.monotonic() + drain_s
@@ -181,11 +187,14 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
             if events or self._busy_poll.wanted():
                 return events
         unwritten = self._answers.flush_due(idle=True)
-        return self.poller.poll(_WRITE_S if unwritten else self._patience_s())
+        patience_s = self._patience_s()
+        return self.poller.poll(min(_WRITE_S, patience_s) if unwritten else patience_s)
 
     def _patience_s(self) -> float:
         if not self._accepting and self._listeners and self._paused_until_s:
             return _LEAVE_S
+        if self._stop_accepting_s and self.exchange.connections:
+            return _STOPPING_S
         return _SWEEP_S if self.exchange.connections or self._stop_accepting_s else _BEAT_S
 
     def _special(self, fd: int) -> None:
@@ -216,8 +225,11 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
     def _accept(self, listener: Listener) -> None:
         exchange = self.exchange
         balance = exchange.balance
-        for _ in range(_ACCEPTS_A_TURN):
+        for accepted in range(_ACCEPTS_A_TURN):
             if balance is not None and exchange.now_s > self._patient_until_s and balance.leaves_it():
+                if accepted:
+                    # Perhaps none waits; if one does, the next turn begins with it.
+                    return
                 # Left to the idle worker for a moment; if it is still there then, it is taken here.
                 self._patient_until_s = exchange.now_s + _PATIENCE_S
                 self._paused_until_s = exchange.now_s + _LEAVE_S

@@ -215,7 +215,7 @@ class Inference:
                 error=None if error is None else error.slug,
                 executed=timing.run_ns > 0,
                 timing=timing,
-                bytes_in=int(environ.get("CONTENT_LENGTH") or 0),
+                bytes_in=intake.content_length(environ) or 0,
                 bytes_out=sum(map(len, answer[2])),
             )
         )

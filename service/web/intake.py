@@ -12,6 +12,7 @@ from service.wire import encodings
 
 _ID = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,126}[\x21-\x7e])?\Z")
 _CHUNK_BYTES = 1 << 20
+_MOST_DIGITS = 19
 
 
 class _Ids:
@@ -70,14 +71,20 @@ def decompressed(body: bytes | bytearray, environ: dict[str, Any], limit_bytes: 
     return encodings.decompress(bytes(body), encoding, limit_bytes) if encoding else body
 
 
+def content_length(environ: dict[str, Any]) -> int | None:
+    """The number in `Content-Length`; digits beyond 64 bits are cut, since Python refuses to read thousands."""
+    digits = environ.get("CONTENT_LENGTH")
+    return int(digits.lstrip("0")[:_MOST_DIGITS] or "0") if digits else None
+
+
 def _received(environ: dict[str, Any], limit_bytes: int) -> bytes:
-    length = environ.get("CONTENT_LENGTH") or None
+    length = content_length(environ)
     if length is None and not environ.get("wsgi.input_terminated"):
         return b""
-    if length is not None and int(length) > limit_bytes:
-        raise _too_large(limit_bytes, int(length))
+    if length is not None and length > limit_bytes:
+        raise _too_large(limit_bytes, length)
     try:
-        return _read(environ["wsgi.input"], None if length is None else int(length), limit_bytes)
+        return _read(environ["wsgi.input"], length, limit_bytes)
     except ServiceError:
         raise
     except (TimeoutError, BlockingIOError):

@@ -5,6 +5,7 @@ Source: Triton's `extension_classification.md`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -34,7 +35,7 @@ def best(tensor: Tensor, classes: int, labels: Sequence[str]) -> Array:
     if tensor.spec.datatype is not None and tensor.spec.datatype.name == "BF16":
         array = widen_bf16(array)
     names = tensor.labels or tuple(labels)
-    rows = array.reshape(len(array), -1) if array.ndim > 1 else array.reshape(1, -1)
+    rows = array.reshape(len(array), math.prod(array.shape[1:])) if array.ndim > 1 else array.reshape(1, -1)
     chosen = [_row(row, classes, names) for row in rows]
     count = min(classes, rows.shape[1])
     flat = texts([text for row in chosen for text in row])

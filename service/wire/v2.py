@@ -23,6 +23,7 @@ from service.wire.v2_parameters import bad_parameter, binary_size, flag, nan_pol
 from service.wire.v2_plain import PlainRequest, read_plain
 
 _MOST_ELEMENTS = 1 << 59
+_MOST_DIMENSIONS = 64
 """Elements of 8 bytes that an address space can hold; numpy refuses larger shapes even where a dimension is 0."""
 
 
@@ -180,6 +181,10 @@ def _read_data(item: dict[str, Any], index: int, spec: TensorSpec, shape: tuple[
 
 def _read_shape(shape: Any, name: str, index: int) -> tuple[int, ...]:
     if shape.__class__ is list:
+        if len(shape) > _MOST_DIMENSIONS:
+            raise ShapeMismatch(
+                f"input '{name}': no tensor can have {len(shape)} dimensions", pointer=f"/inputs/{index}/shape"
+            )
         for length in shape:
             if length.__class__ is not int or length < 0:
                 break
