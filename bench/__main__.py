@@ -90,19 +90,26 @@ def parsed() -> argparse.Namespace:
     return arguments
 
 
-def loaded(
-    served: Served, form: str, connections: int, rate: float, arguments: argparse.Namespace, seed: int
-) -> dict[str, float]:
+class Load(NamedTuple):
+    """What is asked for, and how fast: in a closed loop if `rate` is 0, else that many a second."""
+
+    form: str
+    connections: int
+    rate: float
+    seed: int
+
+
+def loaded(served: Served, load: Load, arguments: argparse.Namespace) -> dict[str, float]:
     """One measurement by a load generator of its own."""
     job = {
         "port": served.port,
         "pids": served.pids(),
-        "request": base64.b64encode(served.request(form)).decode(),
-        "connections": connections,
-        "rate": rate,
+        "request": base64.b64encode(served.request(load.form)).decode(),
+        "connections": load.connections,
+        "rate": load.rate,
         "seconds": arguments.seconds,
         "warm_up_s": WARM_UP_S,
-        "seed": seed,
+        "seed": load.seed,
     }
     done = subprocess.run(
         [sys.executable, "-m", "bench.load"],
@@ -115,7 +122,7 @@ def loaded(
         check=False,
     )
     if done.returncode:
-        sys.exit(f"{served.name}, {served.model.name}, {connections} connections: {done.stderr}")
+        sys.exit(f"{served.name}, {served.model.name}, {load.connections} connections: {done.stderr}")
     found: dict[str, float] = json.loads(done.stdout)
     return found
 
@@ -153,11 +160,11 @@ def one_round(
     """Closed loops, then open ones."""
     rate = 0.0
     for connections in arguments.connections:
-        found = loaded(server, form, connections, 0.0, arguments, seed)
+        found = loaded(server, Load(form, connections, 0.0, seed), arguments)
         rate = found["rate"]
         yield Cell(server.model.name, form, f"closed {connections}", server.shown), found
     for fraction in arguments.open:
-        found = loaded(server, form, max(arguments.connections), rate * fraction, arguments, seed)
+        found = loaded(server, Load(form, max(arguments.connections), rate * fraction, seed), arguments)
         yield Cell(server.model.name, form, f"open {fraction:g}", server.shown), found
 
 
@@ -181,7 +188,7 @@ def main() -> int:
 def table(found: dict[Cell, list[dict[str, float]]], workers: int) -> list[str]:
     """Medians over the rounds, and the rate beside that of as many bare loops."""
     lines = [
-        "| model | format | load | server | requests/s | of the bare loop | CPU µs | P50 ms | P99 ms | P99.9 ms | failed |",
+        "| model | format | load | server | requests/s | of bare | CPU µs | P50 ms | P99 ms | P99.9 ms | failed |",
         "|---|---|---|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     bare: dict[str, float] = {}

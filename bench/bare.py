@@ -1,4 +1,4 @@
-"""The limit in the process: `session.run` in a loop. A number of seconds on each line of the input, JSON on the output."""
+"""The limit in the process: `session.run` in a loop; a number of seconds on each line in, JSON out."""
 
 from __future__ import annotations
 

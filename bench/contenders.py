@@ -87,7 +87,7 @@ class Served:
             head = b""
             while not head.endswith(b"\r\n\r\n"):
                 head += stream.readline()
-            size_bytes = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
+            size_bytes = int(head.lower().partition(b"\r\ncontent-length:")[2].split(b"\r\n")[0])
             body = stream.read(size_bytes)
         if b" 200 " not in head.split(b"\r\n")[0]:
             sys.exit(f"{self.name} answers {head!r} {body[:500]!r}")

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 _GRACE_S = 20.0
+_COARSE_S = 0.002
 _CHUNK_BYTES = 1 << 20
 
 
@@ -88,7 +89,9 @@ class Generator:
                 following += 1
             while waiting and free:
                 self._send(free.popleft(), waiting.popleft())
-            patience_s = max(due_s[following] - time.perf_counter(), 0.0) if following < len(due_s) else 1.0
+            patience_s = due_s[following] - time.perf_counter() if following < len(due_s) else 1.0
+            # A poll sleeps for whole milliseconds: the last two are spent looking.
+            patience_s = patience_s - _COARSE_S if patience_s > _COARSE_S else 0.0
             for connection in self._answered(patience_s):
                 done.append((connection.began_s, time.perf_counter()))
                 free.append(connection)
@@ -137,7 +140,7 @@ class Generator:
             if not blank:
                 return False
             self.failures += b" 200 " not in head[:16]
-            connection.missing_bytes = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
+            connection.missing_bytes = int(head.lower().partition(b"\r\ncontent-length:")[2].split(b"\r\n")[0])
             data = body
         connection.missing_bytes -= len(data)
         return connection.missing_bytes <= 0

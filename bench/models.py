@@ -49,7 +49,8 @@ def make(name: str, folder: Path) -> Model:
     repository = folder / f"{name}-repository"
     place = repository / name
     if name in SHIPPED:
-        shutil.copytree(ROOT / "models" / name, place)
+        place.mkdir(parents=True)
+        shutil.copyfile(ROOT / "models" / name / "1" / "model.onnx", place / "model.onnx")
     else:
         place.mkdir(parents=True)
         onnx.save(GENERATED[name](), place / "model.onnx")

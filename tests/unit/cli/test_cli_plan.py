@@ -9,6 +9,12 @@ from service.cli import plan
 MAKE = Path(__file__).parents[2] / "data" / "machines" / "make.py"
 
 
+@pytest.fixture(autouse=True)
+def no_configuration_file(tmp_path, monkeypatch):
+    """The shipped one would name this process's metrics files."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def machine(tmp_path):
     runpy.run_path(str(MAKE))["write"](tmp_path)
