@@ -102,7 +102,10 @@ class ModelConfig:
         None, "Most rows in one run.", readers.whole(1), unit="rows", words="measured at load"
     )
     max_delay_us: int = _key(
-        0, "How long a request may wait for others to join it.", readers.whole(0), unit="microseconds"
+        0,
+        "How long a request may wait for others to join its run, where they are merged; the worker polls meanwhile.",
+        readers.whole(0, 1_000_000),
+        unit="microseconds",
     )
     timeout_s: float = _key(
         10.0,

@@ -94,7 +94,13 @@ class Model:
         self.curve = curve or _curve(session, loaded.config)
         self._batcher = Batcher(
             session.run,
-            Merging(session.inputs, self.signature.output_names, self.curve, loaded.config.max_batch_size),
+            Merging(
+                session.inputs,
+                self.signature.output_names,
+                self.curve,
+                loaded.config.max_batch_size,
+                loaded.config.max_delay_us,
+            ),
         )
 
     @property
@@ -107,6 +113,15 @@ class Model:
     def submit(self, feeds: Mapping[str, Array], outputs: tuple[str, ...]) -> Ticket:
         """Takes a place in the queue; nothing runs yet."""
         return self._batcher.submit(feeds, outputs)
+
+    @property
+    def delay_ns(self) -> int:
+        """How long a request may wait for others to join its run."""
+        return self._batcher.merging.delay_ns
+
+    def patience_ns(self, ticket: Ticket) -> int:
+        """How long a request may still wait for others."""
+        return self._batcher.patience_ns(ticket)
 
     def withdraw(self, ticket: Ticket) -> bool:
         """Gives up a place whose caller has gone."""

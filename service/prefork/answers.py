@@ -99,9 +99,14 @@ class Answers:
             self.send_finished()
         todo, self.gathered = self.gathered, self.waiting
         self.waiting = todo
-        count = len(todo)
+        count = 0
         while todo:
-            self._answer(*todo.popleft())
+            connection, answer = todo.popleft()
+            if getattr(answer, "delayed", False) and answer.may_wait:
+                self.gathered.append((connection, answer))
+                continue
+            count += 1
+            self._answer(connection, answer)
         balance = self._exchange.balance
         # With more in hand, the next long run follows at once: this worker doesn't look idle in between.
         if balance is not None and balance.in_long_run and not self.gathered:

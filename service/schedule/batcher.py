@@ -2,8 +2,8 @@
 
 Nothing runs when a ticket is handed in. Whoever first asks for a result takes the turn and runs, for all that
 wait and fit, in one call of the model; the others find their rows done. With threads one at a time computes in a
-process, whatever the number of its threads, so that a lane is never fought over. No timer, no thread, no waiting:
-what arrived while the last run was on is the next batch.
+process, whatever the number of its threads, so that a lane is never fought over. No timer, no thread, and no waiting
+unless the configuration asks for it: what arrived while the last run was on is the next batch.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ Run: TypeAlias = Callable[[Mapping[str, Array], Sequence[str]], list[Array]]
 """Runs a model: arrays by input name and names of the outputs wanted, to arrays in that order."""
 
 _turn = threading.Lock()
+_LOOK_NS = 200_000
 
 
 class Ticket:
@@ -118,6 +119,16 @@ class Batcher:
             self._waiting.remove(ticket)
             return True
 
+    def patience_ns(self, ticket: Ticket) -> int:
+        """How long a ticket may still wait for others that would join it; 0 once its run is full, or over."""
+        if ticket.key is None or ticket.ended_ns:
+            return 0
+        with self._queue:
+            rows = sum(other.rows for other in self._waiting if other.key == ticket.key)
+        if rows >= self.merging.limit_rows:
+            return 0
+        return max(0, ticket.submitted_ns + self.merging.delay_ns - time.perf_counter_ns())
+
     def finish(self, ticket: Ticket) -> list[Array]:
         """The results of a ticket, after its turn.
 
@@ -125,6 +136,8 @@ class Batcher:
             ServiceError: what went wrong in its run.
         """
         if not ticket.ended_ns:
+            while self.merging.delay_ns and (patience_ns := self.patience_ns(ticket)):
+                time.sleep(min(patience_ns, _LOOK_NS) / 1e9)
             with _turn:
                 if not ticket.ended_ns:
                     self._take_turn(ticket)

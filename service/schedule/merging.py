@@ -36,16 +36,23 @@ class Merging:
     Attributes:
         curve: what was measured, or why nothing was.
         limit_rows: rows of a run at most; 0 where requests run as they come.
+        delay_ns: how long a request may wait for others to join its run.
     """
 
-    __slots__ = ("_constant", "_names", "_outputs", "curve", "limit_rows")
+    __slots__ = ("_constant", "_names", "_outputs", "curve", "delay_ns", "limit_rows")
 
     def __init__(
-        self, inputs: Sequence[TensorSpec], outputs: Sequence[str], curve: Curve, limit_rows: int | None
+        self,
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[str],
+        curve: Curve,
+        limit_rows: int | None,
+        delay_us: int = 0,
     ) -> None:
         """A rule for a model with these inputs, whose requests usually want these outputs."""
         self.curve = curve
         self.limit_rows = (limit_rows or max(curve.best_rows, 1)) if curve.merges else 0
+        self.delay_ns = delay_us * 1000 if curve.merges else 0
         self._names = [spec.name for spec in inputs if not spec.optional]
         self._outputs = tuple(outputs)
         fixed = all(

@@ -76,6 +76,7 @@ class Inference:
         "_read_ns",
         "_started_ns",
         "_ticket",
+        "delayed",
         "identity",
         "start_response",
     )
@@ -109,6 +110,7 @@ class Inference:
         self._model: Model | None = None
         self._ticket: Ticket | None = None
         self._asked: Asked | None = None
+        self.delayed = False
         try:
             model = self._model = desk.repository.get(name, version)
             if body is None:
@@ -117,6 +119,7 @@ class Inference:
                 body = intake.decompressed(body, environ, desk.max_body_bytes)
             asked = self._asked = form.read(body, environ, model)
             self._ticket = model.submit(asked.feeds, asked.outputs)
+            self.delayed = model.delay_ns > 0
         except ServiceError as error:
             self._error = error
         except Exception as fault:  # noqa: BLE001 - logged with its traceback, told to the caller as a 500
@@ -127,6 +130,12 @@ class Inference:
     def is_settled(self) -> bool:
         """Whether the answer needs no run any more: another one's run gave it, or there is an error to tell."""
         return self._ticket is None or self._ticket.ended_ns > 0
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether it should not be finished yet, since others may join its run."""
+        model, ticket = self._model, self._ticket
+        return self.delayed and model is not None and ticket is not None and model.patience_ns(ticket) > 0
 
     def __iter__(self) -> Inference:
         return self

@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+from contextlib import ExitStack
 
 import numpy as np
 import onnx
@@ -108,3 +109,27 @@ def test_a_model_whose_rows_see_each_other_is_never_merged(tmp_path, forced):
                 assert stats["execution_count"] == CALLERS * ROUNDS
                 assert reason.startswith("not merged: ")
                 assert "differs in a batch" in reason or "no row for each row" in reason
+
+
+@pytest.mark.parametrize("arguments", [(), ("-k", "gthread", "--threads", "8")], ids=["gather", "gthread"])
+def test_requests_wait_for_each_other_where_the_configuration_says_so(tmp_path, arguments):
+    save(tmp_path / "models", "independent", forced=True)
+    # Nobody's patience ends in this test: only a full run does.
+    toml = "batching = true\nmax_batch_size = 6\nmax_delay_us = 1000000\n"
+    (tmp_path / "models" / "independent" / "model.toml").write_text(toml)
+    rows = np.ones((2, 4), np.float32)
+    with Server(tmp_path, *arguments, models=tmp_path / "models") as server, ExitStack() as opened:
+        socks = [opened.enter_context(socket.create_connection(("127.0.0.1", server.port), 30)) for _ in range(3)]
+        for sock in socks:
+            sock.sendall(own_answers.request("independent", "json", rows))
+            server.get("/v2/health/live")
+        for sock in socks:
+            stream = opened.enter_context(sock.makefile("rb"))
+            expected = rows @ CONSTANTS["w"]
+            np.testing.assert_allclose(own_answers.read_answer(stream, "json"), expected, rtol=1e-5)
+        stats = server.json("/v2/models/independent/stats")["model_stats"][0]
+        assert (stats["execution_count"], stats["inference_stats"]["success"]["count"]) == (1, 3)
+        # One that stays alone is answered when its time is over.
+        socks[0].sendall(own_answers.request("independent", "json", rows))
+        stream = opened.enter_context(socks[0].makefile("rb"))
+        np.testing.assert_allclose(own_answers.read_answer(stream, "json"), expected, rtol=1e-5)

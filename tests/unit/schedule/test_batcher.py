@@ -182,3 +182,32 @@ def test_a_failure_of_the_model_reaches_everyone_it_concerns():
     for ticket in tickets:
         with pytest.raises(RunFailed):
             batcher.finish(ticket)
+
+
+def test_a_request_waits_for_others_as_long_as_it_may_and_no_longer_than_its_run_needs():
+    model = Doubler()
+    batcher = Batcher(model, Merging([X], ("y",), MERGES, 3, delay_us=60_000_000))
+    first = batcher.submit(feed(1), ("y",))
+    assert 59e9 < batcher.patience_ns(first) <= 60e9
+    answers = []
+    waiting = threading.Thread(target=lambda: answers.append(batcher.finish(first)))
+    waiting.start()
+    batcher.submit(feed(2), ("y",))
+    assert batcher.patience_ns(first) > 0
+    last = batcher.submit(feed(3), ("y",))
+    waiting.join(30)
+    assert not waiting.is_alive()
+    assert batcher.patience_ns(last) == 0
+    assert model.rows == [3]
+
+
+def test_a_delay_that_is_over_runs_what_is_there():
+    model = Doubler()
+    batcher = Batcher(model, Merging([X], ("y",), MERGES, None, delay_us=1000))
+    assert batcher.finish(batcher.submit(feed(1), ("y",)))[0].tolist() == [[2, 3]]
+    assert model.rows == [1]
+
+
+def test_nothing_waits_where_nothing_is_merged():
+    batcher = Batcher(Doubler(), Merging([X], ("y",), Curve(merges=False, reason=""), None, delay_us=60_000_000))
+    assert batcher.patience_ns(batcher.submit(feed(1), ("y",))) == 0
