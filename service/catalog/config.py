@@ -109,7 +109,7 @@ class ModelConfig:
     )
     timeout_s: float = _key(
         10.0,
-        "Time for an answer, waiting included; must be below gunicorn's `timeout`.",
+        "How long a request may wait for its run to begin before it is answered 504; below gunicorn's `timeout`.",
         readers.above_zero,
         unit="seconds",
     )

@@ -75,14 +75,14 @@ class Model:
         self.name = name
         self.version = version
         self.key = (name, version)
-        self.config: ModelConfig = loaded.config
+        config = self.config = loaded.config
         self.triton: Mapping[str, Any] = loaded.triton
         self.notes = loaded.notes + session.notes
         self.signature = Signature(
             session.inputs,
             session.outputs,
-            dict(loaded.config.images),
-            dict(loaded.config.labels),
+            dict(config.images),
+            dict(config.labels),
             loaded.fast_json_bytes,
         )
         self.providers = session.providers
@@ -91,16 +91,13 @@ class Model:
         self.load_s = 0.0
         self.plain_writer = PlainWriter(name, version, session.outputs) if fits(session.outputs) else None
         self._session = session
-        self.curve = curve or _curve(session, loaded.config)
+        self.curve = curve or _curve(session, config)
         self._batcher = Batcher(
             session.run,
             Merging(
-                session.inputs,
-                self.signature.output_names,
-                self.curve,
-                loaded.config.max_batch_size,
-                loaded.config.max_delay_us,
+                session.inputs, self.signature.output_names, self.curve, config.max_batch_size, config.max_delay_us
             ),
+            config.timeout_s,
         )
 
     @property

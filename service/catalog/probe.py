@@ -71,11 +71,11 @@ def probe(
     try:
         feeds = _distinct_rows(run, required, names)
         deviation = _check_rows(run, feeds, outputs)
+        rows_us = _measure(lambda rows: run(_repeat(feeds, rows), names), limit_rows, budget_s)
     except _Dependent as found:
         return Curve(merges=False, reason=f"not merged: {found}", best_rows=1)
     except ServiceError as fault:
         return Curve(merges=False, reason=f"not merged: the test at load could not run ({fault.__cause__ or fault})")
-    rows_us = _measure(lambda rows: run(_repeat(feeds, rows), names), limit_rows, budget_s)
     best_rows = min(rows_us, key=lambda size: rows_us[size])
     gain = rows_us[best_rows] / rows_us[1]
     curve = tuple(rows_us.items())
@@ -161,7 +161,12 @@ def _measure(run: Callable[[int], object], limit_rows: int, budget_s: float) -> 
         spent_s = time.perf_counter() - started_s
         if len(rows_us) > 2 and spent_s > budget_s:  # noqa: PLR2004 - 1, 2 and 4 rows are always looked at
             break
-        row_us = _fastest_s(run, rows, budget_s / len(_SIZES)) / rows * 1e6
+        try:
+            row_us = _fastest_s(run, rows, budget_s / len(_SIZES)) / rows * 1e6
+        except ServiceError:
+            if rows_us:
+                break
+            raise
         flat = flat + 1 if rows_us and row_us > _FLAT * min(rows_us.values()) else 0
         rows_us[rows] = row_us
         if flat > 1:

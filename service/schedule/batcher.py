@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from service.errors import DeadlinePassed
 from service.schedule.merging import Merging
 from service.tensors import Array
 
@@ -89,11 +90,12 @@ class Ticket:
 class Batcher:
     """The queue of one model version."""
 
-    __slots__ = ("_queue", "_run", "_waiting", "merging")
+    __slots__ = ("_patience_ns", "_queue", "_run", "_waiting", "merging")
 
-    def __init__(self, run: Run, merging: Merging) -> None:
-        """A queue that runs by `run` and merges as `merging` allows."""
+    def __init__(self, run: Run, merging: Merging, timeout_s: float | None = None) -> None:
+        """A queue that runs by `run`, merges as `merging` allows, and runs nothing that has waited for `timeout_s`."""
         self._run = run
+        self._patience_ns = None if timeout_s is None else int(timeout_s * 1e9)
         self._waiting: list[Ticket] = []
         self._queue = threading.Lock()
         self.merging = merging
@@ -144,6 +146,9 @@ class Batcher:
         return ticket.results()
 
     def _take_turn(self, ticket: Ticket) -> None:
+        if self._patience_ns is not None and time.perf_counter_ns() - ticket.submitted_ns > self._patience_ns:
+            self._give_up(ticket, self._patience_ns / 1e9)
+            return
         if ticket.key is None:
             self._run_alone(ticket)
             return
@@ -152,6 +157,11 @@ class Batcher:
             self._run_alone(ticket)
         else:
             self._run_together(group)
+
+    def _give_up(self, ticket: Ticket, timeout_s: float) -> None:
+        self.withdraw(ticket)
+        ticket.fail(DeadlinePassed(f"the request's run could not begin within the model's timeout_s of {timeout_s:g}"))
+        ticket.started_ns = ticket.ended_ns = time.perf_counter_ns()
 
     def _group(self, ticket: Ticket) -> list[Ticket]:
         """The ticket and those behind it that may share its run, up to the limit of rows; they leave the queue."""
@@ -183,10 +193,13 @@ class Batcher:
 
     def _run_in_parts(self, ticket: Ticket) -> list[Array]:
         limit = self.merging.limit_rows
-        parts = [
-            self._run({name: array[start : start + limit] for name, array in ticket.feeds.items()}, ticket.outputs)
-            for start in range(0, ticket.rows, limit)
-        ]
+        parts = []
+        for start in range(0, ticket.rows, limit):
+            rows = min(limit, ticket.rows - start)
+            feeds = {name: array[start : start + rows] for name, array in ticket.feeds.items()}
+            parts.append(self._run(feeds, ticket.outputs))
+            if not _have_rows(parts[-1], rows):
+                return self._run(ticket.feeds, ticket.outputs)
         return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
 
     def _run_together(self, group: list[Ticket]) -> None:
@@ -201,7 +214,7 @@ class Batcher:
             return
         ended_ns = time.perf_counter_ns()
         rows = sum(ticket.rows for ticket in group)
-        if any(len(result) != rows for result in results):
+        if not _have_rows(results, rows):
             for ticket in group:
                 self._run_alone(ticket)
             return
@@ -211,3 +224,8 @@ class Batcher:
             ticket.settle([result[start:stop] for result in results], rows, leads=ticket is first)
             ticket.started_ns, ticket.ended_ns = started_ns, ended_ns
             start = stop
+
+
+def _have_rows(results: Sequence[Array], rows: int) -> bool:
+    """Whether every output has a row for each row of the input; one whose length depends on the data need not."""
+    return all(result.ndim and len(result) == rows for result in results)

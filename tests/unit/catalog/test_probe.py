@@ -109,3 +109,28 @@ def test_a_model_that_random_values_do_not_fit(tmp_path):
     curve = curve_of(tmp_path, nodes, ("n", 4), [value("i", ("n",), TensorProto.INT64)], [table])
     assert not curve.merges
     assert "could not run" in curve.reason
+
+
+def test_a_model_that_fails_at_some_size_is_merged_up_to_the_sizes_before(tmp_path):
+    """A table of eight rows is enough for eight; a batch of 16 fails."""
+    size = 512
+    weights = np.random.default_rng(0).standard_normal((size, size)).astype(np.float32)
+    nodes = [
+        helper.make_node("Shape", ["x"], ["all"], start=0, end=1),
+        helper.make_node("ConstantOfShape", ["all"], ["ones"], value=numpy_helper.from_array(np.array([1]))),
+        helper.make_node("CumSum", ["ones", "axis"], ["counted"]),
+        helper.make_node("Sub", ["counted", "one"], ["index"]),
+        helper.make_node("Gather", ["table", "index"], ["row"]),
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("Add", ["h", "row"], ["y"]),
+    ]
+    constants = [
+        constant("axis", np.array(0, np.int64)),
+        constant("one", np.array(1, np.int64)),
+        constant("table", np.zeros((8, 1), np.float32)),
+        constant("w", weights),
+    ]
+    curve = curve_of(tmp_path, nodes, ("n", size), [value("x", ("n", size))], constants)
+    assert [rows for rows, _ in curve.rows_us] == [1, 2, 4, 8]
+    assert curve.merges
+    assert curve.best_rows <= 8

@@ -1,9 +1,10 @@
 import threading
+import time
 
 import numpy as np
 import pytest
 
-from service.errors import RefusedByModel, RunFailed
+from service.errors import DeadlinePassed, RefusedByModel, RunFailed
 from service.schedule.batcher import Batcher
 from service.schedule.merging import Curve, Merging
 from service.tensors import FP32, TensorSpec
@@ -211,3 +212,29 @@ def test_a_delay_that_is_over_runs_what_is_there():
 def test_nothing_waits_where_nothing_is_merged():
     batcher = Batcher(Doubler(), Merging([X], ("y",), Curve(merges=False, reason=""), None, delay_us=60_000_000))
     assert batcher.patience_ns(batcher.submit(feed(1), ("y",))) == 0
+
+
+@pytest.mark.parametrize("parts", [10, 2])
+def test_parts_of_a_model_whose_output_has_other_rows_are_not_glued(parts):
+    """Its sum over all rows is one row; over the rows of a part it would be another."""
+    batcher = make(lambda feeds, outputs: [feeds["x"].sum(axis=0, keepdims=True)], limit=4)
+    ticket = batcher.submit(feed(*range(parts)), ("y",))
+    assert batcher.finish(ticket)[0].tolist() == [[sum(range(parts)), sum(range(parts)) + parts / 2]]
+
+
+def test_outputs_without_rows_end_nobodys_request():
+    batcher = make(lambda feeds, outputs: [np.float32(len(feeds["x"]))])
+    tickets = [batcher.submit(feed(*range(count)), ("y",)) for count in (1, 2, 3)]
+    assert [float(batcher.finish(ticket)[0]) for ticket in tickets] == [1, 2, 3]
+
+
+def test_a_ticket_that_has_waited_too_long_fails_and_its_neighbour_runs():
+    model = Doubler()
+    batcher = Batcher(model, Merging([X], ("y",), MERGES, None), timeout_s=0.05)
+    late = batcher.submit(feed(1), ("y",))
+    time.sleep(0.06)
+    fresh = batcher.submit(feed(2), ("y",))
+    with pytest.raises(DeadlinePassed, match=r"timeout_s of 0\.05"):
+        batcher.finish(late)
+    assert batcher.finish(fresh)[0].tolist() == [[4, 5]]
+    assert model.rows == [1]
