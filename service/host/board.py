@@ -100,8 +100,8 @@ class Board:
         word = self._words[self._at(slot) + _LOAD]
         return Load(word >> 8, bool(word & _BYTE))
 
-    def write_owes(self, slot: int, owes: int) -> None:
-        """Writes whether the worker in a slot has counts that its metrics files lack; only by that process."""
+    def write_owes(self, slot: int, *, owes: bool) -> None:
+        """Writes whether the worker in a slot has counts that its files lack; by it, for a new one by the master."""
         self._words[self._at(slot) + _OWES] = owes
 
     def owes(self, slot: int) -> bool:

@@ -87,7 +87,7 @@ def owe(*, owes: bool) -> None:
     """Says whether this process has counts that its metrics files lack."""
     place = current()
     if place.board is not None and place.slot is not None:
-        place.board.write_owes(place.slot, owes)
+        place.board.write_owes(place.slot, owes=owes)
 
 
 def others_owe() -> bool:

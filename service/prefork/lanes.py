@@ -60,6 +60,7 @@ class Lanes:
         """Gives a worker that is about to be forked its seat, and writes it on the board."""
         worker.seat = next_seat([other.seat for other in living], len(self.plan.lanes), worker.age)
         self.board.write_state(worker.seat.slot, 0, State.BOOTING)
+        self.board.write_owes(worker.seat.slot, owes=False)
         self._write(worker)
 
     def sit(self, worker: Any, master_pid: int, log: Any) -> None:

@@ -85,13 +85,17 @@ class Recorder:
 
     def flush(self) -> None:
         """Writes what has gathered."""
-        self._written_ns = time.perf_counter_ns()
-        for tally in self._tallies.values():
-            if tally.dirty:
-                self._write(tally)
-        if self._owes:
-            self._owes = False
-            self._on_owing(owes=False)
+        with self._lock:
+            self._written_ns = time.perf_counter_ns()
+            for tally in tuple(self._tallies.values()):
+                if tally.dirty:
+                    self._write(tally)
+            if self._owes:
+                self._owes = False
+                self._on_owing(owes=False)
+            # What the loop counted while the watchdog wrote.
+            if any(tally.dirty for tally in tuple(self._tallies.values())):
+                self._owe()
 
     def _owe(self) -> None:
         # Said before the answer leaves: who has read it and asks another worker for its metrics finds it counted.

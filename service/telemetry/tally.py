@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
@@ -177,7 +178,7 @@ class Tally:
             Histogram("pinion_phase_duration_seconds", "Time by phase", {**shared, "phase": phase}, COARSE_NS)
             for phase in PHASES
         ]
-        self._pending: list[Figures] = []
+        self._pending: deque[Figures] = deque()
         self.dirty = False
 
     def succeed(self, figures: Figures) -> None:
@@ -199,7 +200,8 @@ class Tally:
 
     def _settle(self) -> None:
         """Adds up the requests that were answered since the last flush, all at once."""
-        pending, self._pending = self._pending, []
+        # Another thread may add one meanwhile.
+        pending = [self._pending.popleft() for _ in range(len(self._pending))]
         table = np.array(pending, np.int64)
         totals = table.sum(axis=0).tolist()
         leaders = table[table[:, _LEADS] == 1]
@@ -239,7 +241,8 @@ class Tally:
         return batch.sums
 
     def flush(self) -> None:
-        """Writes what is new to the shared series."""
+        """Writes what is new to the shared series; what comes meanwhile makes it dirty again."""
+        self.dirty = False
         if self._pending:
             self._settle()
         for part in (self._all, *self._failures.values(), *self._batches.values()):
@@ -248,4 +251,3 @@ class Tally:
             histogram.flush()
         if self._last_ms:
             self._last.set(self._last_ms)
-        self.dirty = False
