@@ -67,6 +67,8 @@ class Answers:
         """Gives the request to the application; its answer is asked for when everyone's request is in."""
         connection.state = IN_HAND
         connection.status = None
+        # The client has done its part: no patience with it runs out while it waits for us.
+        connection.deadline_s = math.inf
         if connection.lane is not None:
             self.gathered.append((connection, connection.lane(body, self._exchange.arrival_ns)))
             return
@@ -77,7 +79,6 @@ class Answers:
         if self._observers is not None:
             self._observers.before(environ)
         if self._aside(environ["PATH_INFO"]):
-            connection.deadline_s = math.inf
             self.flush_records()
             self._exchange.watch(connection, 0)
             self.take_aside(connection, environ)

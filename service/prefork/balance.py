@@ -80,17 +80,18 @@ class Balance:
         in_long_run: what the others are told.
     """
 
-    def __init__(self, board: Board, slot: int, folder: Path) -> None:
+    def __init__(self, board: Board, slot: int, folder: Path, service: str) -> None:
         """Opens the inbox.
 
         Args:
             board: shared by all workers.
             slot: of this one.
             folder: private to the service; the sockets lie there.
+            service: names the master; after SIGUSR2 two share the folder, each with a board of its own.
         """
         self._board = board
         self._slot = slot
-        self._folder = folder
+        self._folder, self._service = folder, service
         self._peers: list[int] = []
         self._looked_s = 0.0
         self._given_s: dict[int, float] = {}
@@ -241,7 +242,7 @@ class Balance:
         self.inbox.close()
 
     def _path(self, slot: int) -> Path:
-        return self._folder / f"handover-{slot}"
+        return self._folder / f"handover-{self._service}-{slot}"
 
 
 def run_folder() -> Path | None:

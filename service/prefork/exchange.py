@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import ssl
+from collections import deque
 from typing import Any
 
 from service.prefork.answers import Answers
@@ -45,6 +46,7 @@ class Exchange:
         # One buffer for all reads: a new one each time costs the allocator more than many requests cost us.
         self._view = memoryview(bytearray(_READ_BYTES))
         self.connections: dict[int, Connection] = {}
+        self._following: deque[Connection] = deque()
         self.outbox = Outbox(self, settings.max_unsent_bytes, settings.write_timeout_s)
         self.answers = Answers(self, worker)
         self.balance: Balance | None = None
@@ -231,9 +233,20 @@ class Exchange:
         connection.state = IDLE
         connection.deadline_s = self.now_s + self._settings.idle_timeout_s
         self.watch(connection, select.EPOLLIN)
-        if connection.received:
-            data, connection.received = connection.received, b""
-            self._parse(connection, data)
+        if connection.received or _pending(connection):
+            self._following.append(connection)
+
+    def resume(self) -> None:
+        """Goes on with the requests behind those that have been answered; in a loop, for there may be thousands."""
+        while self._following:
+            connection = self._following.popleft()
+            if connection.state != IDLE:
+                continue
+            if connection.received:
+                data, connection.received = connection.received, b""
+                self._parse(connection, data)
+            else:
+                self.receive(connection)
 
     def flush(self, connection: Connection, event: int) -> None:
         """Goes on sending; a client that hung up gets nothing more."""

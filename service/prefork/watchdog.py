@@ -47,18 +47,26 @@ class Watchdog(threading.Thread):
         """Looks up every 20 ms, or when called."""
         fitted_s = time.monotonic()
         while True:
-            if self._fit is not None and time.monotonic() - fitted_s > _FIT_S:
-                fitted_s = time.monotonic()
-                self._fit()
-            self._called.wait(_TICK_S)
-            self._called.clear()
-            while self._jobs:
-                self._answer(*self._jobs.popleft())
-            began_s = self._answers.run_began_s
-            balance = self._exchange.balance
-            foretold = balance is not None and balance.in_long_run
-            if began_s and (foretold or time.monotonic() - began_s > _LONG_RUN_S):
-                self._stand_in(began_s)
+            try:
+                fitted_s = self._look(fitted_s)
+            except Exception:
+                self._worker.log.exception("the watchdog goes on after a fault")
+
+    def _look(self, fitted_s: float) -> float:
+        """One look; takes and gives back when the sessions were fitted last."""
+        if self._fit is not None and time.monotonic() - fitted_s > _FIT_S:
+            fitted_s = time.monotonic()
+            self._fit()
+        self._called.wait(_TICK_S)
+        self._called.clear()
+        while self._jobs:
+            self._answer(*self._jobs.popleft())
+        began_s = self._answers.run_began_s
+        balance = self._exchange.balance
+        foretold = balance is not None and balance.in_long_run
+        if began_s and (foretold or time.monotonic() - began_s > _LONG_RUN_S):
+            self._stand_in(began_s)
+        return fitted_s
 
     def _stand_in(self, began_s: float) -> None:
         """Serves until that run is over; looks often only while something waits for a worker to fall idle."""
@@ -80,6 +88,8 @@ class Watchdog(threading.Thread):
         answers, balance = self._answers, self._exchange.balance
         answers.stands_in = True
         try:
+            # What follows an answer that the loop sent just before this run is the oldest of what waits.
+            self._exchange.resume()
             if balance is not None:
                 balance.long_run(on=True)
                 answers.hand_over_waiting()
@@ -93,7 +103,7 @@ class Watchdog(threading.Thread):
     def _passed_on(self, fd: int, event: int) -> bool:
         """Whether an idle worker has been given the connection on which a request begins, unread."""
         connection = self._exchange.connections.get(fd)
-        if connection is None or connection.state != IDLE or event != select.EPOLLIN:
+        if connection is None or connection.state != IDLE or connection.received or event != select.EPOLLIN:
             return False
         return bool(self._answers.hand_over(connection, b""))
 

@@ -7,7 +7,6 @@ and the life of the process.
 
 from __future__ import annotations
 
-import errno
 import os
 import select
 import socket
@@ -33,7 +32,6 @@ _SWEEP_S = 0.5
 _WRITE_S = _STOPPING_S = 0.02
 _ACCEPTS_A_TURN = 64
 _LEAVE_S, _PATIENCE_S = 0.001, 0.003
-_OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
@@ -96,7 +94,7 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
         if here.board is None or here.slot is None or folder is None:
             return None
         try:
-            balance = Balance(here.board, here.slot, folder)
+            balance = Balance(here.board, here.slot, folder, here.metrics_id.rpartition("-")[0])
         except OSError as fault:
             self.log.warning("connections can't be shared with other workers: %s", fault)
             return None
@@ -144,6 +142,7 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
         self.serve(self._poll())
         began_s = exchange.now_s
         self._busy_poll.worked(began_s, exchange.answers.answer_gathered())
+        exchange.resume()
         self.beat_and_sweep(long_run=False)
 
     def serve(self, events: list[tuple[int, int]]) -> None:
@@ -154,17 +153,18 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
         connections = exchange.connections
         for fd, event in events:
             connection = connections.get(fd)
-            if connection is None:
-                self._special(fd)
-                continue
             try:
-                if connection.state == SENDING:
+                if connection is None:
+                    self._special(fd)
+                elif connection.state == SENDING:
                     exchange.flush(connection, event)
                 else:
                     exchange.receive(connection)
             except Exception:  # a fault of ours on one connection must not end those of all others
                 self.log.exception("connection %d is closed over a fault of the worker", fd)
-                exchange.close(connection)
+                if connection is not None:
+                    exchange.close(connection)
+        exchange.resume()
 
     def beat_and_sweep(self, *, long_run: bool) -> None:
         """Looks at deadlines, and tells the master that the loop is alive; a run that is on must tell it itself."""
@@ -191,7 +191,7 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
         return self.poller.poll(min(_WRITE_S, patience_s) if unwritten else patience_s)
 
     def _patience_s(self) -> float:
-        if not self._accepting and self._listeners and self._paused_until_s:
+        if not self._accepting and self._listeners and self._paused_until_s > self.exchange.now_s:
             return _LEAVE_S
         if self._stop_accepting_s and self.exchange.connections:
             return _STOPPING_S
@@ -218,9 +218,9 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
                 given.sock.close()
                 continue
             # After a reload with other addresses an index may be gone.
-            listener = by_index.get(given.listener, self._all_listeners[0])
-            connection = self._connection(given.sock, peer, listener)
-            self.exchange.take_over(connection, given.data)
+            connection = self._connection(given.sock, peer, by_index.get(given.listener, self._all_listeners[0]))
+            if connection is not None:
+                self.exchange.take_over(connection, given.data)
 
     def _accept(self, listener: Listener) -> None:
         exchange = self.exchange
@@ -243,23 +243,28 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
             except (BlockingIOError, ConnectionAbortedError, InterruptedError):
                 return
             except OSError as fault:
-                if fault.errno not in _OUT_OF_FILES:
-                    raise
                 self.log.warning("no connection can be accepted for a second: %s", fault)
                 self._paused_until_s = exchange.now_s + 1.0
                 self._listen(on=False)
                 return
             self._patient_until_s = 0.0
-            exchange.admit(self._connection(sock, peer, listener))
+            connection = self._connection(sock, peer, listener)
+            if connection is not None:
+                exchange.admit(connection)
 
-    def _connection(self, sock: socket.socket, peer: Any, listener: Listener) -> Connection:
-        sock.setblocking(False)
-        if listener.is_tcp:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if listener.tls is not None:
-            sock = listener.tls.wrap_socket(
-                sock, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=True
-            )
+    def _connection(self, sock: socket.socket, peer: Any, listener: Listener) -> Connection | None:
+        """What is kept of a socket; None if its client has gone already, which TLS notices here."""
+        try:
+            sock.setblocking(False)
+            if listener.is_tcp:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if listener.tls is not None:
+                sock = listener.tls.wrap_socket(
+                    sock, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=True
+                )
+        except OSError:
+            sock.close()
+            return None
         return Connection(sock, peer, listener, self.exchange.now_s + self._settings.head_timeout_s)
 
     def _listen(self, *, on: bool) -> None:

@@ -5,13 +5,15 @@ import re
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import threading
+import time
 import urllib.request
 
 import pytest
 
-from tests.live.raw import Client, request
+from tests.live.raw import BODY, Client, request
 from tests.live.server import ROOT, Server, wait_for
 
 
@@ -133,6 +135,39 @@ def test_tls(tmp_path, certificate):
             assert answer.status == 200
         curl = ["curl", "-sk", "-o", "/dev/null", "-w", "%{http_code}", f"https://127.0.0.1:{server.port}/v2"]
         assert subprocess.run(curl, capture_output=True, check=True).stdout == b"200"
+
+
+def tls_server(folder, certificate, **settings):
+    arguments = ("--certfile", f"{certificate}/cert.pem", "--keyfile", f"{certificate}/key.pem")
+    return Server(folder, *arguments, workers=1, wait=None, **settings)
+
+
+def test_tls_requests_in_one_record_are_all_answered(tmp_path, certificate):
+    context = ssl.create_default_context(cafile=f"{certificate}/cert.pem")
+    with tls_server(tmp_path, certificate) as server:
+        wait_for(lambda: "is ready after" in server.log())
+        with Client(server.port, lambda sock: context.wrap_socket(sock, server_hostname="localhost")) as client:
+            whole = request(body=BODY + b" " * 3000) * 3
+            head_bytes = whole.index(b"\r\n\r\n") + 4
+            client.send(whole[:head_bytes])
+            time.sleep(0.1)
+            client.send(whole[head_bytes:])
+            assert [client.answer().status for _ in range(3)] == [200] * 3
+
+
+def test_tls_clients_that_reset_at_once_end_no_worker(tmp_path, certificate):
+    with tls_server(tmp_path, certificate) as server:
+        wait_for(lambda: "is ready after" in server.log())
+        before = server.workers()
+        for number in range(300):
+            with socket.create_connection(("127.0.0.1", server.port)) as sock:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                sock.sendall(b"\x16\x03\x01" + bytes(number))
+        context = ssl.create_default_context(cafile=f"{certificate}/cert.pem")
+        with Client(server.port, lambda sock: context.wrap_socket(sock, server_hostname="localhost")) as client:
+            assert client.ask().status == 200
+        assert server.workers() == before
+        assert "Traceback" not in server.log()
 
 
 def test_access_log_and_statsd_when_asked_for(tmp_path):

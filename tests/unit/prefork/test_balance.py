@@ -22,7 +22,7 @@ def worker(board, tmp_path):
 
     def make(slot, state=State.READY):
         board.write_state(slot, os.getpid(), state)
-        made.append(Balance(board, slot, tmp_path))
+        made.append(Balance(board, slot, tmp_path, "1"))
         for balance in made:
             balance.refresh()
         return made[-1]
@@ -229,3 +229,32 @@ def test_paths_that_callers_make_up_take_no_memory_without_end():
         runs.learn(f"/{number}", 1.0)
     assert runs.expected("/999")
     assert sum(runs.expected(f"/{number}") for number in range(1000)) <= 256
+
+
+def test_two_masters_that_share_a_folder_keep_their_workers_apart(tmp_path, pair):
+    """As after SIGUSR2: the old master's worker in the same slot ends, the new one's still takes connections."""
+    boards = [Board(), Board()]
+    made = []
+    for master, board in enumerate(boards):
+        for slot in (0, 1):
+            board.write_state(slot, os.getpid(), State.READY)
+            made.append(Balance(board, slot, tmp_path, str(master)))
+    old, _, giver, taker = made
+    old.close()
+    made[1].close()
+    giver.refresh()
+    assert giver.hand_over(1, pair[1], 0, b"x")
+    given = taker.receive()
+    given.sock.close()
+    assert given.data == b"x"
+    giver.close()
+    taker.close()
+
+
+def test_a_successor_is_one_that_boots_while_nobody_is_ready(worker, board):
+    balance = worker(0, State.DRAINING)
+    assert not balance.is_succeeded()
+    board.write_state(5, 0, State.BOOTING)
+    assert balance.is_succeeded()
+    board.write_state(6, 1, State.READY)
+    assert not balance.is_succeeded()
