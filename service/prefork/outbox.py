@@ -115,6 +115,11 @@ class Outbox:
             self._exchange.watch(connection, select.EPOLLIN)
             self._linger(connection)
 
+    def let_go_of_runs(self) -> None:
+        """Copies what is kept as a small part of a run's results: a slow client would hold the rows of all others."""
+        for connection in self._slow:
+            connection.unsent = [_own(part) for part in connection.unsent]
+
     def forget(self, connection: Connection) -> None:
         """Drops what is kept for a connection that is closed."""
         self.unsent_bytes -= connection.unsent_bytes
@@ -126,6 +131,15 @@ def _send_parts(sock: socket.socket, parts: Sequence[bytes | memoryview]) -> int
     if isinstance(sock, ssl.SSLSocket):
         return sock.send(parts[0]) if parts else 0
     return sock.sendmsg(parts)
+
+
+def _own(part: memoryview) -> memoryview:
+    owner: Any = part.obj
+    held_bytes = part.nbytes
+    while owner is not None:
+        held_bytes = max(held_bytes, getattr(owner, "nbytes", 0))
+        owner = getattr(owner, "base", None)
+    return part if held_bytes <= 2 * part.nbytes + _SMALL_BYTES else memoryview(bytes(part))
 
 
 def _rest(parts: list[memoryview], sent: int) -> list[memoryview]:

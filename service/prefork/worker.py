@@ -282,6 +282,7 @@ class GatherWorker(Worker):  # type: ignore[misc] # gunicorn is untyped
         if exchange.balance is not None:
             exchange.balance.refresh()
             share_out(exchange)
+        exchange.outbox.let_go_of_runs()
         for connection in [c for c in exchange.connections.values() if c.deadline_s < now_s]:
             exchange.expire(connection)
 

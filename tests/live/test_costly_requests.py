@@ -7,10 +7,14 @@ import json
 import os
 import re
 import signal
+import socket
 import time
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from tests.live.processes import resident_bytes
 from tests.live.raw import Client, request
@@ -153,3 +157,56 @@ def test_pipelined_requests_with_bodies_of_all_sizes(iris):
     with Client(iris.port) as client:
         client.send(b"".join(request("POST", INFER, body) for body in bodies))
         assert [client.answer().status for _ in bodies] == [200] * len(bodies)
+
+
+FLOATS, TOGETHER, RUNS = 2_000_000, 8, 6
+
+
+@pytest.fixture
+def wide_models(tmp_path):
+    """Small requests, answers of 8 MB: far more than a socket takes. Requests for it share runs."""
+    folder = tmp_path / "wide"
+    folder.mkdir()
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["x", "row"], ["y"])],
+        "wide",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", FLOATS])],
+        [numpy_helper.from_array(np.ones((1, FLOATS), np.float32), "row")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, folder / "wide.onnx")
+    (folder / "wide.toml").write_text(f"batching = true\nmax_batch_size = {TOGETHER}\n")
+    return folder
+
+
+def silent_client(port):
+    """A socket whose own buffer takes next to nothing."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.connect(("127.0.0.1", port))
+    return sock
+
+
+def test_a_client_that_reads_nothing_holds_its_own_answer_and_not_those_of_its_run(tmp_path, wide_models):
+    item = {"name": "x", "datatype": "FP32", "shape": [1, 1], "data": [1]}
+    output = {"name": "y", "parameters": {"binary_data": True}}
+    wide = request("POST", "/v2/models/wide/infer", json.dumps({"inputs": [item], "outputs": [output]}).encode())
+    with Server(tmp_path, models=wide_models, workers=1) as server, contextlib.ExitStack() as opened:
+        (worker,) = server.workers()
+        readers = [opened.enter_context(Client(server.port)) for _ in range(TOGETHER - 1)]
+
+        def run(silent):
+            for client in (*(reader.sock for reader in readers), silent):
+                client.sendall(wide)
+            assert {client.answer().status for client in readers} == {200}
+
+        with silent_client(server.port) as first:
+            run(first)
+        before_bytes = resident_bytes(worker)
+        for _ in range(RUNS):
+            run(opened.enter_context(silent_client(server.port)))
+            time.sleep(0.6)
+        stats = server.json("/v2/models/wide/stats")["model_stats"][0]
+        assert stats["execution_count"] < stats["inference_count"] / 3
+        assert resident_bytes(worker) - before_bytes < RUNS * 2 * FLOATS * 4
