@@ -32,7 +32,7 @@ class Connection:
         filled: bytes of it that are there.
         chunked: decoder of a chunked body.
         unsent: parts of an answer that the client hasn't taken yet.
-        unsent_bytes: their size.
+        kept_bytes: what they keep in memory.
         keep_alive: whether another request may follow the one in hand.
         deadline_s: monotonic time at which patience ends.
         began_s: monotonic time of the first byte of the request.
@@ -54,6 +54,7 @@ class Connection:
         "headers",
         "interest",
         "keep_alive",
+        "kept_bytes",
         "lane",
         "lane_head",
         "listener",
@@ -65,7 +66,6 @@ class Connection:
         "state",
         "status",
         "unsent",
-        "unsent_bytes",
         "written",
     )
 
@@ -86,7 +86,7 @@ class Connection:
         self.filled = 0
         self.chunked: Any = None
         self.unsent: list[memoryview] = []
-        self.unsent_bytes = 0
+        self.kept_bytes = 0
         self.keep_alive = True
         self.deadline_s = deadline_s
         self.began_s = 0.0

@@ -17,14 +17,14 @@ _WOULD_BLOCK = (BlockingIOError, InterruptedError, ssl.SSLWantWriteError, ssl.SS
 
 
 class Outbox:
-    """Sends what a socket takes at once and keeps the rest, at most `max_unsent_bytes` over all connections."""
+    """Sends what a socket takes at once and keeps the rest, in `max_unsent_bytes` of memory over all connections."""
 
     def __init__(self, exchange: Any, max_unsent_bytes: int, write_timeout_s: float) -> None:
         self._exchange = exchange
         self._max_unsent_bytes = max_unsent_bytes
         self._write_timeout_s = write_timeout_s
         self._slow: dict[Connection, None] = {}
-        self.unsent_bytes = 0
+        self.kept_bytes = 0
 
     def send(self, connection: Connection, parts: list[bytes | memoryview], size_bytes: int) -> None:
         """Sends an answer, head and body together `size_bytes` long."""
@@ -73,21 +73,27 @@ class Outbox:
             self._exchange.close(connection)
 
     def _keep(self, connection: Connection, parts: list[memoryview], sent: int) -> None:
-        connection.unsent = _rest(parts, sent)
-        connection.unsent_bytes = sum(map(len, connection.unsent))
-        if not connection.unsent:
+        rest = _rest(parts, sent)
+        if not rest:
             self._exchange.sent(connection)
             return
         connection.state = SENDING
         connection.deadline_s = self._exchange.now_s + self._write_timeout_s
-        self.unsent_bytes += connection.unsent_bytes
+        self._hold(connection, rest)
         self._slow[connection] = None
         self._exchange.watch(connection, select.EPOLLOUT)
         self._bound(connection)
 
+    def _hold(self, connection: Connection, parts: list[memoryview]) -> None:
+        """Keeps parts, by a copy where they are the smaller part of what they would keep in memory: a run's results."""
+        connection.unsent = [_own(part) for part in parts]
+        kept_bytes = sum(map(_held_bytes, connection.unsent))
+        self.kept_bytes += kept_bytes - connection.kept_bytes
+        connection.kept_bytes = kept_bytes
+
     def _bound(self, newest: Connection) -> None:
         """Closes the slowest readers, those that have waited longest, until the rest fits."""
-        while self.unsent_bytes > self._max_unsent_bytes and len(self._slow) > 1:
+        while self.kept_bytes > self._max_unsent_bytes and len(self._slow) > 1:
             slowest = next(iter(self._slow))
             if slowest is newest:
                 return
@@ -103,12 +109,10 @@ class Outbox:
             self._exchange.close(connection)
             return
         connection.unsent = _rest(connection.unsent, sent)
-        connection.unsent_bytes -= sent
-        self.unsent_bytes -= sent
         connection.deadline_s = self._exchange.now_s + self._write_timeout_s
         if connection.unsent:
             return
-        self._slow.pop(connection, None)
+        self.forget(connection)
         if connection.keep_alive:
             self._exchange.sent(connection)
         else:
@@ -116,14 +120,14 @@ class Outbox:
             self._linger(connection)
 
     def let_go_of_runs(self) -> None:
-        """Copies what is kept as a small part of a run's results: a slow client would hold the rows of all others."""
+        """Copies what has become the smaller part of what it keeps in memory."""
         for connection in self._slow:
-            connection.unsent = [_own(part) for part in connection.unsent]
+            self._hold(connection, connection.unsent)
 
     def forget(self, connection: Connection) -> None:
         """Drops what is kept for a connection that is closed."""
-        self.unsent_bytes -= connection.unsent_bytes
-        connection.unsent, connection.unsent_bytes = [], 0
+        self.kept_bytes -= connection.kept_bytes
+        connection.unsent, connection.kept_bytes = [], 0
         self._slow.pop(connection, None)
 
 
@@ -134,12 +138,18 @@ def _send_parts(sock: socket.socket, parts: Sequence[bytes | memoryview]) -> int
 
 
 def _own(part: memoryview) -> memoryview:
+    return part if _held_bytes(part) <= 2 * part.nbytes + _SMALL_BYTES else memoryview(bytes(part))
+
+
+def _held_bytes(part: memoryview) -> int:
+    """What stays in memory for a part: the object that it was cut from, or what that one was cut from."""
     owner: Any = part.obj
     held_bytes = part.nbytes
     while owner is not None:
-        held_bytes = max(held_bytes, getattr(owner, "nbytes", 0))
+        size_bytes = len(owner) if isinstance(owner, (bytes, bytearray)) else getattr(owner, "nbytes", 0)
+        held_bytes = max(held_bytes, size_bytes)
         owner = getattr(owner, "base", None)
-    return part if held_bytes <= 2 * part.nbytes + _SMALL_BYTES else memoryview(bytes(part))
+    return held_bytes
 
 
 def _rest(parts: list[memoryview], sent: int) -> list[memoryview]:
