@@ -15,6 +15,7 @@ from service.catalog import readers, versions
 from service.catalog.image_table import images
 from service.catalog.layout import Found
 from service.catalog.model_toml import read_model_toml
+from service.catalog.padding_table import PaddingTable, padding
 from service.catalog.rows import Row
 from service.catalog.triton_config import TritonConfig, read_triton_config
 from service.catalog.versions import ALL, Versions
@@ -134,6 +135,9 @@ class ModelConfig:
     )
     images: tuple[tuple[str, ImageInput], ...] = _key(
         (), "Inputs that take JPEG or PNG, a table for each, see below.", images, words="`{}`"
+    )
+    padding: PaddingTable | None = _key(
+        None, "Run waiting requests of different lengths together, see below.", padding, words="they run by themselves"
     )
 
     def served_versions(self, there: Sequence[str]) -> list[str]:

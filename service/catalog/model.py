@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from service.catalog.config import LoadedConfig, ModelConfig
+from service.catalog.padding_probe import probe_padding
+from service.catalog.padding_table import misfits
 from service.catalog.probe import probe
 from service.engine.session import Session, open_session
 from service.engine.warm_up import synthetic
 from service.errors import ModelLoadError, ServiceError
 from service.schedule.batcher import Batcher, Ticket
 from service.schedule.merging import DEFAULT_LIMIT_ROWS, Curve, Merging
-from service.tensors import Array, Tensor
+from service.schedule.padded_batcher import PaddedBatcher, PaddedMerging
+from service.tensors import Array, Tensor, TensorSpec
 from service.wire import v2
 from service.wire.signature import Signature
 from service.wire.v2_plain_answer import PlainWriter, fits
@@ -48,7 +51,7 @@ class Model:
         providers: execution providers that serve it, in order.
         nodes: how many of its nodes each of them runs; empty where only the CPU was asked for, or unknown.
         threads: intra-op threads.
-        curve: what the test of merging found.
+        curve: what the tests of merging and padding found.
         plain_writer: writes the answers to plain requests; None where it can't.
         load_s: seconds from opening to the end of the warm-up.
     """
@@ -92,13 +95,7 @@ class Model:
         self.plain_writer = PlainWriter(name, version, session.outputs) if fits(session.outputs) else None
         self._session = session
         self.curve = curve or _curve(session, config)
-        self._batcher = Batcher(
-            session.run,
-            Merging(
-                session.inputs, self.signature.output_names, self.curve, config.max_batch_size, config.max_delay_us
-            ),
-            config.timeout_s,
-        )
+        self._batcher = _batcher(session, self.signature.output_names, self.curve, config)
 
     @property
     def max_batch_size(self) -> int:
@@ -193,6 +190,8 @@ def open_model(found: Source, lane_threads: int, curve: Curve | None = None) -> 
     unknown = loaded.config.unknown_names(
         [spec.name for spec in session.inputs], [spec.name for spec in session.outputs]
     )
+    if loaded.config.padding is not None:
+        unknown += [loaded.told_at("padding", told) for told in misfits(loaded.config.padding, session.inputs)]
     if unknown:
         raise ModelLoadError("; ".join(unknown))
     for note in session.notes:
@@ -203,12 +202,27 @@ def open_model(found: Source, lane_threads: int, curve: Curve | None = None) -> 
     return model
 
 
+def _batcher(session: Session, outputs: tuple[str, ...], curve: Curve, config: ModelConfig) -> Batcher:
+    rule = (session.inputs, outputs, curve, config.max_batch_size, config.max_delay_us)
+    padding = curve.padding
+    if padding is None:
+        return Batcher(session.run, Merging(*rule), config.timeout_s)
+    return PaddedBatcher(session.run, PaddedMerging(*rule), config.timeout_s, padding)
+
+
 def _curve(session: Session, config: ModelConfig) -> Curve:
+    served = [spec for spec in session.outputs if spec.datatype or spec.class_map]
+    curve = _merging_curve(session, served, config)
+    if config.padding is None:
+        return curve
+    return probe_padding(session.run, session.inputs, served, config.padding, curve)
+
+
+def _merging_curve(session: Session, served: Sequence[TensorSpec], config: ModelConfig) -> Curve:
     if config.exact:
         return Curve(merges=False, reason="not merged: exact = true")
     if config.batching is False:
         return Curve(merges=False, reason="not merged: batching = false")
-    served = [spec for spec in session.outputs if spec.datatype or spec.class_map]
     curve = probe(session.run, session.inputs, served, config.max_batch_size or DEFAULT_LIMIT_ROWS, _PROBE_S)
     if config.batching and not curve.merges and curve.rows_us:
         return Curve(True, "merged: batching = true", curve.rows_us, DEFAULT_LIMIT_ROWS, curve.deviation)

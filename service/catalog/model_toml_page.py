@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from service.catalog.config import ROWS
 from service.catalog.image_table import IMAGE_ROWS
+from service.catalog.padding_table import PADDED_INPUT_ROWS, PADDING_ROWS
 from service.catalog.readers import PROVIDER_ROWS
 from service.catalog.rows import table_of_rows
 
@@ -18,6 +19,18 @@ This page is written from the code by
 `python -c "from service.catalog.model_toml_page import document; print(document(), end='')"`.
 
 ## Keys
+"""
+
+_PADDING = """\
+## `[padding]`
+
+Only requests of equal shape share a run, unless this table says how shorter ones are filled up. Outputs are cut back to
+each request's own length. A test at load runs rows of different lengths alone and together; where they don't agree, or
+where padding costs more than the runs it saves, nothing is padded, and the model's metadata says why.
+"""
+
+_PADDED_INPUT = """\
+Each input is a table:
 """
 
 _EXAMPLE = """\
@@ -36,6 +49,14 @@ mean = [0.485, 0.456, 0.406]
 std = [0.229, 0.224, 0.225]
 resize = "crop"
 ```
+
+A text model:
+
+```toml
+[padding]
+mask = "attention_mask"
+inputs = {input_ids = {value = 1}, token_type_ids = {}}
+```
 """
 
 
@@ -43,5 +64,6 @@ def document() -> str:
     """The text of `docs/model-toml.md`."""
     parts = [_HEAD, *table_of_rows(ROWS), "", "## A provider as a table", ""]
     parts += [*table_of_rows(PROVIDER_ROWS), "", "## `[image.<input>]`", ""]
-    parts += [*table_of_rows(IMAGE_ROWS), "", _EXAMPLE]
+    parts += [*table_of_rows(IMAGE_ROWS), "", _PADDING, *table_of_rows(PADDING_ROWS), "", _PADDED_INPUT]
+    parts += [*table_of_rows(PADDED_INPUT_ROWS), "", _EXAMPLE]
     return "\n".join(parts)

@@ -18,7 +18,7 @@ from service.schedule.merging import Curve
 from service.tensors import BF16, FP16, Array, TensorSpec
 from service.wire.narrowing import round_to_bf16, widen_bf16
 
-_ROWS = 5
+ROWS = 5
 _FREE_LENGTH = 8
 _TOLERANCE, _HALF_TOLERANCE = 1e-4, 2e-2
 _WORTH = 0.9
@@ -28,7 +28,7 @@ _REPEATS = 30
 _SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 
-class _Dependent(Exception):
+class Dependent(Exception):
     """Rows depend on each other; the message says how it showed."""
 
 
@@ -72,7 +72,7 @@ def probe(
         feeds = _distinct_rows(run, required, names)
         deviation = _check_rows(run, feeds, outputs)
         rows_us = _measure(lambda rows: run(_repeat(feeds, rows), names), limit_rows, budget_s)
-    except _Dependent as found:
+    except Dependent as found:
         return Curve(merges=False, reason=f"not merged: {found}", best_rows=1)
     except ServiceError as fault:
         return Curve(merges=False, reason=f"not merged: the test at load could not run ({fault.__cause__ or fault})")
@@ -88,21 +88,23 @@ def _distinct_rows(run: Run, inputs: Sequence[TensorSpec], names: Sequence[str])
     """Rows that the model takes, no two alike."""
     fault: ServiceError | None = None
     for highest in (100, 2):
-        feeds = {spec.name: _random(spec, highest) for spec in inputs}
+        feeds = {spec.name: random_rows(spec, highest) for spec in inputs}
         try:
             run(_rows(feeds, 0, 1), names)
         except ServiceError as error:
             fault = error
             continue
         return feeds
-    raise fault if fault is not None else _Dependent("it has no inputs")
+    raise fault if fault is not None else Dependent("it has no inputs")
 
 
-def _random(spec: TensorSpec, highest: int) -> Array:
-    """Random elements of shape `(5, …)`, free inner dimensions of length 8."""
+def random_rows(spec: TensorSpec, highest: int, axis: int = 0, length: int = 0) -> Array:
+    """Random elements of shape `(5, …)`, free inner dimensions of length 8, that of `axis` of another one."""
     generator = np.random.default_rng(len(spec.name) + 7)
-    inner = tuple(dim if isinstance(dim, int) else _FREE_LENGTH for dim in (spec.shape or ())[1:])
-    shape = (_ROWS, *inner)
+    shape = [dim if isinstance(dim, int) else _FREE_LENGTH for dim in spec.shape or (0,)]
+    shape[0] = ROWS
+    if axis:
+        shape[axis] = length
     kind = spec.datatype.kind if spec.datatype is not None else "float"
     if kind == "float":
         numbers: Array = generator.standard_normal(shape)
@@ -121,34 +123,34 @@ def _random(spec: TensorSpec, highest: int) -> Array:
 
 def _check_rows(run: Run, feeds: Mapping[str, Array], outputs: Sequence[TensorSpec]) -> float:
     names = [spec.name for spec in outputs]
-    alone = [run(_rows(feeds, row, row + 1), names) for row in range(_ROWS)]
+    alone = [run(_rows(feeds, row, row + 1), names) for row in range(ROWS)]
     deviation = 0.0
-    for order in (range(_ROWS), (_ROWS - 1, 0), (2, 1, 3)):
+    for order in (range(ROWS), (ROWS - 1, 0), (2, 1, 3)):
         together = run({name: array[list(order)] for name, array in feeds.items()}, names)
         for index, row in enumerate(order):
             for spec, batch, single in zip(outputs, together, alone[row], strict=True):
                 if not batch.ndim or len(batch) != len(order) or batch.shape[1:] != single.shape[1:]:
-                    raise _Dependent(f"output '{spec.name}' has no row for each row of the input")
-                deviation = max(deviation, _difference(spec, batch[index], single[0], row))
+                    raise Dependent(f"output '{spec.name}' has no row for each row of the input")
+                deviation = max(deviation, difference(spec, batch[index], single[0], row))
     return deviation
 
 
-def _difference(spec: TensorSpec, batch: Array, single: Array, row: int) -> float:
+def difference(spec: TensorSpec, batch: Array, single: Array, row: int) -> float:
     """Relative difference of one row in a batch and alone; raises where it is too large."""
     if spec.datatype is not None and spec.datatype.kind != "float":
         if not np.array_equal(batch, single):
-            raise _Dependent(f"row {row} of output '{spec.name}' differs in a batch")
+            raise Dependent(f"row {row} of output '{spec.name}' differs in a batch")
         return 0.0
     if spec.datatype is BF16:
         batch, single = widen_bf16(np.atleast_1d(batch)), widen_bf16(np.atleast_1d(single))
     wide_batch, wide_single = np.asarray(batch, np.float64), np.asarray(single, np.float64)
     if not np.array_equal(np.isfinite(wide_batch), np.isfinite(wide_single)):
-        raise _Dependent(f"row {row} of output '{spec.name}' differs in a batch")
+        raise Dependent(f"row {row} of output '{spec.name}' differs in a batch")
     finite = np.isfinite(wide_single)
     scale = float(np.abs(wide_single[finite]).max(initial=0.0)) or 1.0
     worst = float(np.abs(wide_batch[finite] - wide_single[finite]).max(initial=0.0)) / scale
     if worst > (_HALF_TOLERANCE if spec.datatype in (BF16, FP16) else _TOLERANCE):
-        raise _Dependent(f"row {row} of output '{spec.name}' differs in a batch by {worst:.1e} of its size")
+        raise Dependent(f"row {row} of output '{spec.name}' differs in a batch by {worst:.1e} of its size")
     return worst
 
 
@@ -162,7 +164,7 @@ def _measure(run: Callable[[int], object], limit_rows: int, budget_s: float) -> 
         if len(rows_us) > 2 and spent_s > budget_s:  # noqa: PLR2004 - 1, 2 and 4 rows are always looked at
             break
         try:
-            row_us = _fastest_s(run, rows, budget_s / len(_SIZES)) / rows * 1e6
+            row_us = fastest_s(run, rows, budget_s / len(_SIZES)) / rows * 1e6
         except ServiceError:
             if rows_us:
                 break
@@ -174,7 +176,8 @@ def _measure(run: Callable[[int], object], limit_rows: int, budget_s: float) -> 
     return rows_us
 
 
-def _fastest_s(run: Callable[[int], object], rows: int, budget_s: float) -> float:
+def fastest_s(run: Callable[[int], object], rows: int, budget_s: float) -> float:
+    """Seconds of the fastest of several runs of so many rows, within about a time."""
     began_s = time.perf_counter()
     run(rows)
     best_s = time.perf_counter() - began_s

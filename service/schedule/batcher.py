@@ -206,24 +206,37 @@ class Batcher:
         first = group[0]
         started_ns = time.perf_counter_ns()
         try:
-            feeds = {name: np.concatenate([t.feeds[name] for t in group]) for name in first.feeds}
-            results = self._run(feeds, first.outputs)
+            results = self._run(self._joined(group), first.outputs)
         except Exception:  # noqa: BLE001 - one of them is at fault: each runs again, alone, and learns its own
             for ticket in group:
                 self._run_alone(ticket)
             return
         ended_ns = time.perf_counter_ns()
-        rows = sum(ticket.rows for ticket in group)
-        if not _have_rows(results, rows):
+        shares = self._shares(results, group)
+        if shares is None:
             for ticket in group:
                 self._run_alone(ticket)
             return
+        rows = sum(ticket.rows for ticket in group)
+        for ticket, share in zip(group, shares, strict=True):
+            ticket.settle(share, rows, leads=ticket is first)
+            ticket.started_ns, ticket.ended_ns = started_ns, ended_ns
+
+    def _joined(self, group: Sequence[Ticket]) -> dict[str, Array]:
+        """What a run of a group is fed."""
+        return {name: np.concatenate([ticket.feeds[name] for ticket in group]) for name in group[0].feeds}
+
+    def _shares(self, results: Sequence[Array], group: Sequence[Ticket]) -> list[list[Array]] | None:
+        """The arrays of each ticket of a group; None where the run gave no row for each of theirs."""
+        if not _have_rows(results, sum(ticket.rows for ticket in group)):
+            return None
+        shares = []
         start = 0
         for ticket in group:
             stop = start + ticket.rows
-            ticket.settle([result[start:stop] for result in results], rows, leads=ticket is first)
-            ticket.started_ns, ticket.ended_ns = started_ns, ended_ns
+            shares.append([result[start:stop] for result in results])
             start = stop
+        return shares
 
 
 def _have_rows(results: Sequence[Array], rows: int) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from service.schedule.padding import Padding
 from service.tensors import Array, TensorSpec
 
 DEFAULT_LIMIT_ROWS = 64
@@ -21,6 +22,8 @@ class Curve:
         rows_us: microseconds a row by number of rows in a run.
         best_rows: the number of rows from which more gives nothing.
         deviation: largest difference seen between a row alone and in a batch, relative to the output's size.
+        padding: how requests of different lengths share a run; None where they don't.
+        padding_reason: why, or why not, in a sentence; empty where nobody asked for it.
     """
 
     merges: bool
@@ -28,6 +31,8 @@ class Curve:
     rows_us: tuple[tuple[int, float], ...] = ()
     best_rows: int = 1
     deviation: float = 0.0
+    padding: Padding | None = None
+    padding_reason: str = ""
 
 
 class Merging:

@@ -126,6 +126,7 @@ def model_metadata(model: Model, versions: list[str]) -> dict[str, Any]:
             "batching": model.curve.reason,
             "batch_curve_us_per_row": ",".join(f"{rows}:{us:.1f}" for rows, us in model.curve.rows_us),
             "batch_deviation": f"{model.curve.deviation:.1e}",
+            **({"padding": model.curve.padding_reason} if model.curve.padding_reason else {}),
             "notes": "; ".join(model.notes),
         },
     }
