@@ -169,7 +169,7 @@ def _fill_of(value: Any, datatype: DataType | None) -> Any:
     number = value or 0
     if datatype is BF16:
         return round_to_bf16(np.array([float(number)]))[0]
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         made = np.array([number]).astype(datatype.dtype)[0]
     exact = bool(made == number) if datatype.kind != "float" else math.isfinite(made) == math.isfinite(number)
     if not exact:

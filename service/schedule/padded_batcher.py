@@ -31,22 +31,22 @@ class PaddedMerging(Merging):
         self._axes = [(name, axes.get(name, 0)) for name in self._names]
 
     def place(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> tuple[int, Any]:
-        """Rows of a request, and its key; one whose inputs differ in length has the key of its exact shapes."""
+        """Rows of a request, and its key; None for one that is empty or whose inputs differ in length."""
         rows, key = super().place(feeds, outputs)
         if key is None:
             return rows, None
-        length = 0
+        lengths = set()
         shapes = []
         for name, axis in self._axes:
             shape = feeds[name].shape
             if not axis:
                 shapes.append(shape[1:])
                 continue
-            if length not in (0, shape[axis]):
-                return rows, key
-            length = shape[axis]
+            lengths.add(shape[axis])
             shapes.append(shape[1:axis] + shape[axis + 1 :])
-        return rows, (outputs, *shapes) if length else key
+        if len(lengths) != 1 or 0 in lengths:
+            return rows, None
+        return rows, (outputs, *shapes)
 
 
 class PaddedBatcher(Batcher):

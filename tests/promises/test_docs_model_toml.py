@@ -21,3 +21,15 @@ def test_the_example_of_the_page_is_read(tmp_path):
     assert set(tomllib.loads(example)) == {"providers", "max_batch_size", "labels", "image"}
     assert config.labels == (("scores", ("cat", "dog")),)
     assert dict(config.images)["pixels"].std == (0.229, 0.224, 0.225)
+
+
+def test_the_example_of_a_text_model_is_read(tmp_path):
+    example = document().split("```toml\n")[2].split("```")[0]
+    (tmp_path / "m.onnx").touch()
+    (tmp_path / "m.toml").write_text(example)
+    padding = load_config(scan(tmp_path, None).models["m"]).config.padding
+    assert padding.mask == "attention_mask"
+    assert [(padded.name, padded.axis, padded.value) for padded in padding.inputs] == [
+        ("input_ids", 1, 1),
+        ("token_type_ids", 1, None),
+    ]

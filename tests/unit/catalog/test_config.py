@@ -4,9 +4,11 @@ import pytest
 
 from service.catalog.config import ROWS, ModelConfig, load_config
 from service.catalog.layout import scan
+from service.catalog.padding_table import PaddingTable
 from service.catalog.versions import Versions
 from service.engine.options import CPU, EngineOptions, Provider
 from service.errors import ConfigurationError
+from service.schedule.padding import PaddedInput
 from service.wire.images import ImageInput
 
 
@@ -85,6 +87,11 @@ READ = {
         "images",
         (("x", ImageInput("HWC", None, None, mean=(1.0, 2.0, 3.5))),),
     ),
+    "[padding]\ninputs = {ids = {}}": ("padding", PaddingTable((PaddedInput("ids", 1, None),))),
+    '[padding]\nmask="m"\nmax_waste=0.5\n[padding.inputs.ids]\naxis = 2\nvalue = "-"\n[padding.inputs.m]\nvalue = 0': (
+        "padding",
+        PaddingTable((PaddedInput("ids", 2, "-"), PaddedInput("m", 1, 0)), "m", 0.5),
+    ),
 }
 
 
@@ -152,6 +159,16 @@ REFUSED = {
     '[image.x]\nlayout = "HWC"\nsize = "any"\nchannels = "L"\nmean = [1, 2, 3]': (
         "`image.x.mean`: expected 1 or 1 numbers"
     ),
+    "padding = true": "`padding`: expected a table, got true",
+    '\n[padding]\nmask = "m"': "model.toml:2: `padding`: `inputs` is missing",
+    "padding.inputs = {}": "`padding.inputs`: expected a table with at least one input",
+    "[padding]\ninputs = {ids = {}}\nmask = 3": "model.toml:3: `padding.mask`: expected the name of an input, got 3",
+    "[padding]\ninputs = {ids = {axis = 0}}": "`padding.inputs.ids.axis`: expected a whole number from 1 to 63, got 0",
+    "[padding]\ninputs = {ids = {value = []}}": "`padding.inputs.ids.value`: expected a number, true, false or a text",
+    "[padding]\ninputs = {ids = {pad = 0}}": "`padding.inputs.ids.pad`: unknown key; the keys here are axis, value",
+    "padding = {inputs = {ids = {}}, max_waste = 1}": "`padding.max_waste`: expected a number above 0 and below 1",
+    "padding = {inputs = {ids = {}}, max_waste = 0}": "`padding.max_waste`: expected a number above 0 and below 1",
+    '[padding]\nmask = "m"\ninputs = {m = {value = 1}}': "`padding.inputs.m.value`: expected 0, since it is the mask",
 }
 
 
