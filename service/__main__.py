@@ -9,6 +9,7 @@ import sys
 COMMANDS = {
     "plan": "show the lanes of cores that workers get on this machine, or on a recorded one",
     "check": "show every setting with its origin, and all that is wrong with the configuration",
+    "key": "make an API key and the line that keeps it in PINION_API_KEYS_FILE",
     "health": "ask the running service whether it is ready; exit status 0 or 1",
 }
 

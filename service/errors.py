@@ -6,11 +6,14 @@
     +-- ServiceError                an HTTP answer
         +-- InvalidRequest     400  +-- MalformedBody, UnknownTensor, MissingTensor, ShapeMismatch,
         |                               DatatypeMismatch, InvalidValue, SizeMismatch, RefusedByModel
+        +-- Unauthorized       401
+        +-- Forbidden          403
         +-- NotFound           404  +-- UnknownModel, UnknownVersion, UnknownRoute
         +-- MethodNotAllowed   405
         +-- ClientStalled      408
         +-- BodyTooLarge       413
         +-- UnsupportedMedia   415
+        +-- TooManyRequests    429
         +-- RunFailed          500
         +-- InternalError      500
         +-- NotOffered         501
@@ -169,6 +172,22 @@ class RefusedByModel(InvalidRequest):
     slug = "refused-by-model"
 
 
+class Unauthorized(ServiceError):
+    """The request has no API key, or one that isn't valid; `WWW-Authenticate` says how to send one."""
+
+    status = 401
+    title = "Unauthorized"
+    slug = "unauthorized"
+
+
+class Forbidden(ServiceError):
+    """The key, the address or the listener that a request came by isn't good for what it asks."""
+
+    status = 403
+    title = "Forbidden"
+    slug = "forbidden"
+
+
 class NotFound(ServiceError):
     """There is nothing under this address."""
 
@@ -228,6 +247,14 @@ class UnsupportedMedia(ServiceError):
     status = 415
     title = "Unsupported media type"
     slug = "unsupported-media"
+
+
+class TooManyRequests(ServiceError):
+    """The key or the address asks more often than it may; `Retry-After` says when to ask again."""
+
+    status = 429
+    title = "Too many requests"
+    slug = "too-many-requests"
 
 
 class RunFailed(ServiceError):

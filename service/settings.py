@@ -14,102 +14,33 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import ConfigurationError
+from service.setting_readers import (
+    Network,
+    address,
+    at_least,
+    networks,
+    one_of,
+    path_on_server,
+    port_number,
+    rate,
+    read_flag,
+    read_text,
+    seconds,
+    seconds_or_none,
+)
 
 PREFIX = "PINION_"
-_HIGHEST_PORT = 65535
 _SERVICE_LINK = re.compile(rf"{PREFIX}(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
 
 
-def read_text(text: str) -> str:
-    """Any text but the empty one."""
-    if not text:
-        raise ValueError("a text that isn't empty")
-    return text
-
-
-def read_flag(text: str) -> bool:
-    """`1`, `true`, `yes`, `on` or their opposites."""
-    word = text.strip().lower()
-    if word in ("1", "true", "yes", "on"):
-        return True
-    if word in ("0", "false", "no", "off", ""):
-        return False
-    raise ValueError("true or false")
-
-
-def at_least(low: int) -> Callable[[str], int]:
-    """Reader of whole numbers from `low` on."""
-
-    def read(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            number = low - 1
-        if number < low:
-            raise ValueError(f"a whole number from {low} on")
-        return number
-
-    return read
-
-
-def seconds(text: str) -> float:
-    """A number of seconds above 0."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < float("inf"):
-        raise ValueError("a number of seconds above 0")
-    return number
-
-
-def seconds_or_none(text: str) -> float:
-    """A number of seconds from 0 on."""
-    try:
-        return 0.0 if float(text) == 0 else seconds(text)
-    except ValueError:
-        raise ValueError("a number of seconds from 0 on") from None
-
-
-def one_of(*words: str) -> Callable[[str], str]:
-    """Reader of one word of a list."""
-
-    def read(text: str) -> str:
-        if text.lower() not in words:
-            raise ValueError(f"one of {', '.join(words)}")
-        return text.lower()
-
-    return read
-
-
-def port_number(text: str) -> int:
-    """A TCP port."""
-    try:
-        number = int(text)
-    except ValueError:
-        number = -1
-    if not 0 <= number <= _HIGHEST_PORT:
-        raise ValueError("a port from 0 to 65535")
-    return number
-
-
-def address(text: str) -> str:
-    """Where to listen."""
-    host, _, port = text.rpartition(":")
-    is_port = port.isdecimal() and int(port) <= _HIGHEST_PORT
-    if text == "unix:" or not (text.startswith("unix:") or (host and is_port)):
-        raise ValueError("an address, `host:port` or `unix:path`")
-    return text
-
-
-def path_on_server(text: str) -> str:
-    """The path of a route."""
-    if not text.startswith("/"):
-        raise ValueError("a path that starts with /")
-    return text
-
-
-def knob(default: Any, sentence: str, read: Callable[[str], Any] = read_text, *, variable: tuple[str, ...] = ()) -> Any:
+def knob(
+    default: Any,
+    sentence: str,
+    read: Callable[[str], Any] = read_text,
+    *,
+    variable: tuple[str, ...] = (),
+    secret: bool = False,
+) -> Any:
     """One row.
 
     Args:
@@ -117,8 +48,10 @@ def knob(default: Any, sentence: str, read: Callable[[str], Any] = read_text, *,
         sentence: what it does, for the table in the docs.
         read: text to value; raises ValueError with what would have been right.
         variable: other environment variables than `PINION_<NAME>`, first one set wins.
+        secret: whether the value is never shown.
     """
-    return dataclasses.field(default=default, metadata={"sentence": sentence, "read": read, "variable": variable})
+    metadata = {"sentence": sentence, "read": read, "variable": variable, "secret": secret}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +83,28 @@ class Settings:
         variable=("WEB_CONCURRENCY",),
     )
     operator_bind: str | None = knob(
-        None, "Second address for operators (health, metrics, status), `host:port` or `unix:path`.", address
+        None,
+        "Second address for operators (health, metrics, changes of models, which no other takes), `host:port` or "
+        "`unix:path`.",
+        address,
+    )
+    api_keys_file: Path | None = knob(
+        None, "File of API keys, a line each as `python -m service key` prints it; read again when it changes.", Path
+    )
+    api_keys: str | None = knob(
+        None, "API keys as in that file, lines with `;` between them; both may be set.", secret=True
+    )
+    allowed_networks: tuple[Network, ...] = knob(
+        (), "Networks whose addresses may ask, with commas; without it all. Health is open to every address.", networks
+    )
+    key_requests_per_s: float | None = knob(
+        None, "Requests a second that each API key may ask of all workers together, unless its line says else.", rate
+    )
+    address_requests_per_s: float | None = knob(
+        None, "Requests a second that each client's address (IPv6: /64) may ask of all workers together.", rate
+    )
+    audit_file: Path | None = knob(
+        None, "File to which a JSON line for every request but health is appended: who asked for what.", Path
     )
     run_dir: Path | None = knob(
         None, "Folder for metrics files; without it one for each master in the temporary folder.", Path

@@ -12,6 +12,7 @@ from typing import Any
 from service.catalog.config import load_config
 from service.catalog.layout import Found, scan
 from service.errors import ConfigurationError, ModelLoadError
+from service.guard import keyring
 from service.settings import ROWS, Resolved, Settings, resolve, variables
 
 _GUNICORNS_TIMEOUT_S = 30
@@ -55,6 +56,7 @@ def check(environ: MutableMapping[str, str], *, load: bool = True) -> list[str]:
     except ConfigurationError as fault:
         problems.extend(fault.problems)
         environ["PINION_MODELS"] = os.curdir
+    problems.extend(keyring.check(settings.api_keys_file, settings.api_keys))
     problems.extend(_take_run_dir(environ))
     kill_after_s, conf_problems = _check_gunicorn(environ, settings.drain_s)
     problems.extend(conf_problems)
@@ -137,7 +139,15 @@ def _print_table(resolved: Resolved) -> None:
     print(f"{'setting':20} {'value':30} origin")
     for row in ROWS:
         value = getattr(resolved.settings, row.name)
-        print(f"{row.name:20} {'-' if value is None else str(value):30} {resolved.origins[row.name]}")
+        print(f"{row.name:20} {_shown(value, secret=row.metadata['secret']):30} {resolved.origins[row.name]}")
+
+
+def _shown(value: Any, *, secret: bool) -> str:
+    if value is None or value == ():
+        return "-"
+    if secret:
+        return "(not shown)"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _check_model(model: Found, settings: Settings, kill_after_s: float) -> list[str]:
@@ -185,6 +195,6 @@ def document() -> str:
     ]
     for row in ROWS:
         names = ", ".join(f"`{name}`" for name in variables(row))
-        default = "-" if row.default is None else f"`{row.default}`"
+        default = "-" if row.default in (None, ()) else f"`{row.default}`"
         lines.append(f"| {names} | {default} | {row.metadata['sentence']} |")
     return "\n".join(lines) + "\n"

@@ -14,7 +14,8 @@ from service.errors import ConfigurationError
 from service.host.cgroup import format_cpu_list
 from service.host.plan import Plan, make_plan
 from service.host.topology import read_machine
-from service.settings import at_least, resolve
+from service.setting_readers import at_least
+from service.settings import resolve
 
 
 def main(argv: Sequence[str]) -> int:

@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass
 
 from service.host.board import Board, State
+from service.host.meters import Meters
 from service.host.plan import make_plan
 from service.host.topology import read_machine
 
@@ -27,6 +28,7 @@ class Place:
         board: None without hooks.
         generation: of the deal that gave the lane.
         kill_after_s: without a beat after which the master kills it (gunicorn's `timeout`); 0 for never.
+        meters: of rates, shared with the other workers; None without hooks.
     """
 
     slot: int | None
@@ -36,6 +38,7 @@ class Place:
     board: Board | None
     generation: int = 0
     kill_after_s: float = 0.0
+    meters: Meters | None = None
 
 
 class _Held:

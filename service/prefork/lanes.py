@@ -10,6 +10,7 @@ from typing import Any
 from service.host import affinity, place
 from service.host.board import Board, Deal, State
 from service.host.cgroup import format_cpu_list
+from service.host.meters import Meters
 from service.host.plan import Lane, Plan, make_plan
 from service.host.seats import deal, next_seat
 from service.host.topology import read_machine
@@ -25,12 +26,14 @@ class Lanes:
 
     Attributes:
         board: shared with all workers that are forked later.
+        meters: of rates, shared likewise.
         plan: the lanes as they are cut now.
         generation: how often they have been cut.
     """
 
     def __init__(self) -> None:
         self.board = Board()
+        self.meters = Meters()
         self.plan = Plan((), (), ())
         self.generation = 0
 
@@ -61,6 +64,7 @@ class Lanes:
         worker.seat = next_seat([other.seat for other in living], len(self.plan.lanes), worker.age)
         self.board.write_state(worker.seat.slot, 0, State.BOOTING)
         self.board.write_owes(worker.seat.slot, owes=False)
+        self.meters.open_column(worker.seat.slot)
         self._write(worker)
 
     def sit(self, worker: Any, master_pid: int, log: Any) -> None:
@@ -72,7 +76,9 @@ class Lanes:
             log.warning("Worker %s runs unpinned: CPUs %s: %s", worker.pid, format_cpu_list(lane.cpus), fault)
         slot = worker.seat.slot
         metrics_id, timeout_s = f"{master_pid}-{slot}", float(worker.cfg.timeout)
-        place.take(place.Place(slot, metrics_id, lane.cpus, lane.threads, self.board, self.generation, timeout_s))
+        place.take(
+            place.Place(slot, metrics_id, lane.cpus, lane.threads, self.board, self.generation, timeout_s, self.meters)
+        )
 
     def leave(self, worker: Any) -> None:
         """Empties the record of a worker that is dead."""

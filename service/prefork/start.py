@@ -27,7 +27,7 @@ def prepare() -> Settings:
     _forget_gunicorns_own_folder()
     try:
         settings = resolve(os.environ).settings
-        _check_repository(settings.models)
+        _check_files(settings)
         run_dir.claim(settings.run_dir)
     except ConfigurationError as fault:
         lines = ["The configuration can't be used:", *(f"  {problem}" for problem in fault.problems)]
@@ -36,10 +36,17 @@ def prepare() -> Settings:
     return settings
 
 
-def _check_repository(folder: Path) -> None:
+def _check_files(settings: Settings) -> None:
+    folder, keys, audit = settings.models, settings.api_keys_file, settings.audit_file
+    problems = []
     if not folder.is_dir():
-        sentence = f"PINION_MODELS: expected a folder with models, got {folder.absolute()}, which isn't one"
-        raise ConfigurationError([sentence])
+        problems.append(f"PINION_MODELS: expected a folder with models, got {folder.absolute()}, which isn't one")
+    if keys is not None and not (keys.is_file() and os.access(keys, os.R_OK)):
+        problems.append(f"PINION_API_KEYS_FILE: expected a file that can be read, got {keys}")
+    if audit is not None and not os.access(audit if audit.exists() else audit.absolute().parent, os.W_OK):
+        problems.append(f"PINION_AUDIT_FILE: expected a file in a folder that can be written, got {audit}")
+    if problems:
+        raise ConfigurationError(problems)
 
 
 def _forget_gunicorns_own_folder() -> None:

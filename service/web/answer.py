@@ -17,6 +17,8 @@ _MOST_PARTS = 64
 REASONS = {
     200: "200 OK",
     400: "400 Bad Request",
+    401: "401 Unauthorized",
+    403: "403 Forbidden",
     404: "404 Not Found",
     405: "405 Method Not Allowed",
     408: "408 Request Timeout",

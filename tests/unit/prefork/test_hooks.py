@@ -154,7 +154,7 @@ def test_a_new_worker_pins_itself_and_has_its_place(lanes, server):
     seated(server, lanes)
     lane = lanes.plan.lanes[0]
     assert os.sched_getaffinity(0) == set(lane.cpus)
-    assert place.current() == place.Place(0, "-1-0", lane.cpus, lane.threads, lanes.board, 1, 30.0)
+    assert place.current() == place.Place(0, "-1-0", lane.cpus, lane.threads, lanes.board, 1, 30.0, lanes.meters)
     assert lanes.board.read(0).state is State.BOOTING
 
 

@@ -44,7 +44,8 @@ def test_every_name_is_a_setting_of_gunicorn():
 
 def test_the_master_imports_only_what_a_reload_does_not_renew():
     rooms = {".".join(name.split(".")[:2]) for name in conf()["modules"]}
-    assert rooms == {"service", "service.errors", "service.settings", "service.host", "service.prefork"}
+    told = {"service.errors", "service.settings", "service.setting_readers", "service.host", "service.prefork"}
+    assert rooms == {"service", *told}
 
 
 def test_pools_of_other_libraries_and_telemetry_threads_are_off():
@@ -133,3 +134,12 @@ def test_all_problems_end_the_start_without_a_traceback():
         "  PORT: expected a port from 0 to 65535, got 'x'",
         "  PINION_WRKERS: unknown setting; did you mean PINION_WORKERS?",
     ]
+
+
+def test_files_that_are_not_there_end_the_start(tmp_path):
+    ended = read_conf(PINION_API_KEYS_FILE=str(tmp_path / "none"), PINION_AUDIT_FILE=str(tmp_path / "no" / "audit"))
+    assert ended.returncode == 1
+    assert f"  PINION_API_KEYS_FILE: expected a file that can be read, got {tmp_path / 'none'}" in ended.stderr
+    assert (
+        f"  PINION_AUDIT_FILE: expected a file in a folder that can be written, got {tmp_path}/no/audit" in ended.stderr
+    )
