@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from typing import Any
 
 from flask import Flask
 
 from service.catalog.repository import Repository
+from service.guard.audit import Audit
+from service.guard.gate import Gate
 from service.host import place
 from service.settings import Settings, resolve
 from service.telemetry import exporter, logs
 from service.telemetry.journal import Journal
-from service.telemetry.record import Recorder
+from service.telemetry.outcome import Outcome
+from service.telemetry.record import Recorder, lose
 from service.telemetry.series import key_files_by, wait_for_others_by
 from service.web.alias_routes import alias_routes
+from service.web.door import Door
 from service.web.inference import Desk, Inference
 from service.web.server import create_flask
 from service.web.v1_routes import v1_routes
@@ -37,19 +42,47 @@ def create_app(settings: Settings | None = None) -> Flask:
     json_numbers.announce_absence()
     key_files_by(place.metrics_id)
     wait_for_others_by(place.others_owe)
-    recorder = Recorder(Journal(every_request=settings.request_log), place.owe)
+    gate, audit = Gate.of(settings), _audit(settings)
+    recorder = Recorder(Journal(every_request=settings.request_log), place.owe, _told(audit) if audit else None)
     repository = Repository(
         settings, lambda: place.current().threads, recorder.prepare, lambda: place.current().kill_after_s
     )
-    desk = Desk(repository, recorder, settings.max_body_bytes)
+    desk = Desk(repository, recorder, settings.max_body_bytes, gate)
     app = create_flask()
     app.register_blueprint(v2_routes(desk, place.draining))
     app.register_blueprint(v1_routes(desk))
     app.register_blueprint(alias_routes(desk, settings, place.draining))
     app.open_lane(desk)
     exporter.install(app, [route for route in (settings.predict_route, settings.health_route) if route])
+    Door(gate, audit, settings).install(app)
     _offer_hooks(app, repository, recorder)
+    if gate is not None:
+        _offer_gate(app, gate, audit)
     return app
+
+
+def _audit(settings: Settings) -> Audit | None:
+    return Audit(settings.audit_file, lose) if settings.audit_file else None
+
+
+def _told(audit: Audit) -> Callable[[Outcome], None]:
+    """Writes inferences into the audit."""
+
+    def note(outcome: Outcome) -> None:
+        audit.note(
+            "request",
+            request_id=outcome.request_id,
+            key=outcome.key,
+            client=outcome.client,
+            method=outcome.method,
+            # PEP 3333 gives the bytes of a path as Latin-1.
+            path=outcome.path.encode("latin-1", "replace").decode("utf-8", "replace"),
+            model=outcome.model,
+            version=outcome.version,
+            status=outcome.status,
+        )
+
+    return note
 
 
 def _offer_hooks(app: Any, repository: Repository, recorder: Recorder) -> None:
@@ -61,3 +94,34 @@ def _offer_hooks(app: Any, repository: Repository, recorder: Recorder) -> None:
     app.pinion_flush_due = recorder.flush_due
     app.pinion_deferred = (Inference,)
     app.pinion_aside = re.compile("/metrics|/v2/models/(.+/)?stats").fullmatch
+
+
+def _offer_gate(app: Any, gate: Gate, audit: Audit | None) -> None:
+    """What the hooks and the worker call besides, where somebody guards the service."""
+    fit, gather, flush, flush_due = app.pinion_fit, app.pinion_gather, app.pinion_flush, app.pinion_flush_due
+    app.pinion_trust = gate.addresses.trust
+    app.pinion_prepay = gate.prepay
+
+    def look() -> None:
+        gate.look()
+        if audit is not None:
+            audit.look()
+        fit()
+
+    app.pinion_fit = look
+    if audit is None:
+        return
+
+    def gather_both() -> None:
+        audit.gather()
+        gather()
+
+    def flush_both() -> None:
+        audit.flush()
+        flush()
+
+    def flush_both_due(*, idle: bool) -> bool:
+        audit.flush()
+        return bool(flush_due(idle=idle))
+
+    app.pinion_gather, app.pinion_flush, app.pinion_flush_due = gather_both, flush_both, flush_both_due

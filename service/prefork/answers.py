@@ -30,6 +30,7 @@ class Answers:
         stands_in: whether the watchdog acts for the loop.
         flush_records: writes the application's book.
         flush_due: writes it now and then; whether something is left to write.
+        prepay: tells that the next request has been let in by another worker.
         take_aside: hands a request to the watchdog.
         call_watchdog: tells it that a long run begins.
     """
@@ -42,6 +43,7 @@ class Answers:
         self._observers = observers(worker)
         self.flush_records: Callable[[], None] = getattr(worker.wsgi, "pinion_flush", _nobody)
         self.flush_due: Callable[..., bool] = getattr(worker.wsgi, "pinion_flush_due", _nothing)
+        self.prepay: Callable[..., None] = getattr(worker.wsgi, "pinion_prepay", _no_fee)
         getattr(worker.wsgi, "pinion_gather", _nobody)()
         self._deferred: tuple[type[Any], ...] = tuple(getattr(worker.wsgi, "pinion_deferred", ()))
         self._aside: Callable[[str], Any] = getattr(worker.wsgi, "pinion_aside", _never)
@@ -234,6 +236,10 @@ class Answers:
 
 def _nobody() -> None:
     """Stands for what isn't there: the watchdog before it has started, an application's book."""
+
+
+def _no_fee(*, on: bool) -> None:
+    """Nobody counts requests."""
 
 
 def _never(path: str) -> bool:  # noqa: ARG001 - as the application's own

@@ -58,7 +58,9 @@ class Exchange:
         """Takes in a connection that another worker has had, with what it read."""
         self._watch_new(connection)
         if data:
+            self.answers.prepay(on=True)
             self._parse(connection, data)
+            self.answers.prepay(on=False)
         else:
             self.receive(connection)
 

@@ -67,6 +67,9 @@ def post_worker_init(worker: Any) -> None:
     open_sessions = getattr(worker.wsgi, "pinion_open", None)
     if open_sessions is not None:
         open_sessions()
+    trust = getattr(worker.wsgi, "pinion_trust", None)
+    if trust is not None:
+        trust(worker.cfg.forwarded_allow_ips)
     place.ready()
     fit = getattr(worker.wsgi, "pinion_fit", None)
     if fit is not None and not getattr(worker, "keeps_watch", False):

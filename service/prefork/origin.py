@@ -56,6 +56,8 @@ class Origins(dict[tuple[Any, Listener], Origin]):
             environ |= {"SERVER_NAME": name[0], "SERVER_PORT": str(name[1])}
         else:
             socket = {"SERVER_NAME": _text(name), "SERVER_PORT": ""}
+            # The Host field names the server then; this one says where the request really came in.
+            environ["pinion.socket"] = _text(name)
         kind = (trusted, name if socket else None)
         heads = self._heads.setdefault(kind, Memory(_MOST_HEADS, _LONGEST_HEAD_BYTES))
         if len(self) >= _MOST_ORIGINS:

@@ -47,6 +47,7 @@ def line(outcome: Outcome) -> bytes:
             "level": "info" if outcome.status < _ERROR_STATUS else "warning" if outcome.status < 500 else "error",  # noqa: PLR2004 - HTTP's classes
             "event": "request",
             "request_id": outcome.request_id,
+            **({} if outcome.key is None else {"key": outcome.key}),
             "client": outcome.client,
             "method": outcome.method[:_LONGEST_METHOD],
             # PEP 3333 gives the bytes of a path as Latin-1.

@@ -49,6 +49,7 @@ class Outcome(NamedTuple):
         timing: the figures.
         bytes_in: of the body on the wire.
         bytes_out: of the answer's body.
+        key: id of the API key that it was asked with.
     """
 
     model: str | None
@@ -63,3 +64,4 @@ class Outcome(NamedTuple):
     timing: Timing
     bytes_in: int
     bytes_out: int
+    key: str | None = None

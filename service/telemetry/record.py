@@ -21,6 +21,8 @@ _UNWRITTEN_IDLE_NS = 20_000_000
 _UNWRITTEN_BUSY_NS = 100_000_000
 _STRAY = "pinion_requests_without_model"
 _STRAY_TEXT = "Number of inference requests that named no model there is, by status"
+_LOST = "pinion_audit_lines_lost"
+_LOST_TEXT = "Number of lines that the audit lacks, since its disk was full for too long"
 
 
 def _nobody(*, owes: bool) -> None:
@@ -38,10 +40,22 @@ class Recorder:
         keeps_lines: whether successes need an outcome, for their line in the journal.
     """
 
-    def __init__(self, journal: Journal, on_owing: Callable[..., None] = _nobody) -> None:
-        """A book without entries; `on_owing` is told by `owes` that something waits to be written, or nothing does."""
+    def __init__(
+        self,
+        journal: Journal,
+        on_owing: Callable[..., None] = _nobody,
+        audit: Callable[[Outcome], None] | None = None,
+    ) -> None:
+        """A book without entries.
+
+        Args:
+            journal: gets lines.
+            on_owing: told by `owes` that something waits to be written, or nothing does.
+            audit: told every outcome.
+        """
         self._journal = journal
-        self.keeps_lines = journal.every_request
+        self._audit = audit
+        self.keeps_lines = journal.every_request or audit is not None
         self._lock = threading.Lock()
         self._tallies: dict[tuple[str, str], Tally] = {}
         # What a parent had not written yet is the parent's to write.
@@ -70,6 +84,8 @@ class Recorder:
     def record(self, outcome: Outcome) -> None:
         """Takes note of one request; a fault here is logged once and never reaches the request."""
         self._journal.note(outcome)
+        if self._audit is not None:
+            self._audit(outcome)
         if outcome.model is None or outcome.version is None:
             self._stray(outcome.status)
         elif outcome.error is None:
@@ -142,3 +158,11 @@ class Recorder:
         if not self._complained:
             self._complained = True
             _log.error("metrics can't be written and will have gaps: %s", fault)
+
+
+def lose(lines: int) -> None:
+    """Counts lines of the audit that could not be kept."""
+    try:
+        STORE.value(Key("counter", _LOST, _LOST, (), (), _LOST_TEXT)).inc(lines)
+    except OSError as fault:
+        _log.debug("the metric of lost lines can't be written either: %s", fault)

@@ -8,7 +8,8 @@ from flask import Blueprint, Response, jsonify, request
 
 from service.errors import InvalidRequest
 from service.settings import Settings
-from service.web.inference import Desk, Inference, Target
+from service.web import door
+from service.web.inference import Desk, Inference
 from service.web.protocols import form_v1
 from service.web.server import DeferredResponse
 from service.web.v2_routes import readiness
@@ -48,13 +49,14 @@ def alias_routes(desk: Desk, settings: Settings, draining: Callable[[], bool]) -
 
 def _predict(desk: Desk, name: str) -> Response:
     environ = request.environ
-    return DeferredResponse(Inference(desk, environ, Target(name, None, form_v1(environ))))
+    return DeferredResponse(Inference(desk, environ, desk.target(name, None, form_v1(environ), environ)))
 
 
 def _default(desk: Desk, configured: str | None) -> str:
     name = desk.repository.default_name(configured)
     if name is None:
-        names = desk.repository.names()
+        door.admit_inference(desk.gate, request.environ)
+        names = [name for name in desk.repository.names() if door.may_see(name)]
         raise InvalidRequest(
             f"this address names no model and the repository has {', '.join(names) or 'none'}; set "
             "PINION_DEFAULT_MODEL, or ask /v1/models/<name>:predict",

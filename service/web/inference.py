@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 from service.catalog.model import Model
 from service.catalog.repository import Repository
 from service.errors import InternalError, ServiceError
+from service.guard.gate import Gate, Visit
 from service.schedule.batcher import Ticket
 from service.telemetry.outcome import Figures, Outcome, Timing
 from service.telemetry.record import Recorder
@@ -34,14 +35,22 @@ class Desk:
         repository: of the models.
         recorder: takes note of every inference that is over.
         max_body_bytes: limit of a body, on the wire and decompressed.
+        gate: lets requests in; None where all may come in.
     """
 
-    __slots__ = ("max_body_bytes", "recorder", "repository")
+    __slots__ = ("gate", "max_body_bytes", "recorder", "repository")
 
-    def __init__(self, repository: Repository, recorder: Recorder, max_body_bytes: int) -> None:
+    def __init__(
+        self, repository: Repository, recorder: Recorder, max_body_bytes: int, gate: Gate | None = None
+    ) -> None:
         self.repository = repository
         self.recorder = recorder
         self.max_body_bytes = max_body_bytes
+        self.gate = gate
+
+    def target(self, name: str, version: str | None, form: Form, environ: dict[str, Any]) -> Target:
+        """What an inference with this head asks; the head is looked at by the gate once for all that repeat it."""
+        return Target(name, version, form, None if self.gate is None else Visit(self.gate, environ))
 
 
 class Target(NamedTuple):
@@ -51,11 +60,13 @@ class Target(NamedTuple):
         name: of the model.
         version: None for the newest.
         form: how the request is read and the answer written.
+        visit: at the gate; None where there is none.
     """
 
     name: str
     version: str | None
     form: Form
+    visit: Visit | None
 
 
 class Inference:
@@ -76,6 +87,7 @@ class Inference:
         "_read_ns",
         "_started_ns",
         "_ticket",
+        "_visit",
         "delayed",
         "identity",
         "start_response",
@@ -100,8 +112,9 @@ class Inference:
         """
         self._desk = desk
         self._environ = environ
-        name, version, form = target
+        name, version, form, visit = target
         self._form = form
+        self._visit = visit
         self._started_ns = arrival_ns or environ.get("pinion.arrival_ns") or time.perf_counter_ns()
         self.identity = intake.request_id(environ)
         self.start_response: StartResponse | None = None
@@ -112,6 +125,8 @@ class Inference:
         self._asked: Asked | None = None
         self.delayed = False
         try:
+            if visit is not None:
+                visit.admit("infer", name)
             model = self._model = desk.repository.get(name, version)
             if body is None:
                 body = intake.read_body(environ, desk.max_body_bytes)
@@ -211,7 +226,8 @@ class Inference:
             recorder.succeed(model.key, figures)
             return
         timing = Timing(*figures)
-        environ = self._environ
+        environ, visit = self._environ, self._visit
+        principal = None if visit is None else visit.principal
         recorder.record(
             Outcome(
                 model=None if model is None else model.name,
@@ -219,12 +235,13 @@ class Inference:
                 request_id=self.identity,
                 method=environ.get("REQUEST_METHOD", ""),
                 path=environ.get("PATH_INFO", ""),
-                client=environ.get("REMOTE_ADDR", ""),
+                client=environ.get("REMOTE_ADDR", "") if visit is None else visit.client,
                 status=status_of(answer),
                 error=None if error is None else error.slug,
                 executed=timing.run_ns > 0,
                 timing=timing,
                 bytes_in=intake.content_length(environ) or 0,
                 bytes_out=sum(map(len, answer[2])),
+                key=None if principal is None else principal.key,
             )
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 from flask import Flask
 
-from service.web.inference import Desk, Inference, Target
+from service.web.inference import Desk, Inference
 from service.web.protocols import form_v1, form_v2
 
 _V2, _INFER = "/v2/models/", "/infer"
@@ -49,15 +49,15 @@ class Lane(Flask):
             return None
         path = environ["PATH_INFO"]
         if path.endswith(_INFER) and path.startswith(_V2):
-            target, form = _target(path[len(_V2) : -len(_INFER)]), form_v2
+            asked, form = _asked(path[len(_V2) : -len(_INFER)]), form_v2
         elif path.endswith(_PREDICT) and path.startswith(_V1):
-            target, form = _target(path[len(_V1) : -len(_PREDICT)]), form_v1
+            asked, form = _asked(path[len(_V1) : -len(_PREDICT)]), form_v1
         else:
             return None
-        return None if target is None else partial(Inference, desk, environ, Target(*target, form(environ)))
+        return None if asked is None else partial(Inference, desk, environ, desk.target(*asked, form(environ), environ))
 
 
-def _target(middle: str) -> tuple[str, str | None] | None:
+def _asked(middle: str) -> tuple[str, str | None] | None:
     """Model and version of the middle of a path; None where Flask has to look at it."""
     if not middle.isascii():
         try:

@@ -8,7 +8,8 @@ from flask import Blueprint, Response, jsonify, request
 
 from service.catalog.repository import IndexRow, Repository
 from service.errors import MethodNotAllowed, NotOffered, NotReady, UnknownModel, UnknownVersion
-from service.web.inference import Desk, Inference, Target
+from service.web import door
+from service.web.inference import Desk, Inference
 from service.web.protocols import form_v1
 from service.web.server import DeferredResponse
 from service.web.v2_routes import model_metadata
@@ -25,14 +26,14 @@ def v1_routes(desk: Desk) -> Blueprint:
 
     def predict(name: str, version: str | None = None) -> Response:
         environ = request.environ
-        return DeferredResponse(Inference(desk, environ, Target(name, version, form_v1(environ))))
+        return DeferredResponse(Inference(desk, environ, desk.target(name, version, form_v1(environ), environ)))
 
     routes.post(f"{_MODEL}:predict")(predict)
     routes.post(f"{_VERSION}:predict")(predict)
 
     @routes.get("/models")
     def models() -> Response:
-        return jsonify(models=repository.names())
+        return jsonify(models=[name for name in repository.names() if door.may_see(name)])
 
     def status(name: str, version: str | None = None) -> tuple[Response, int]:
         rows = _rows(repository, name, version)

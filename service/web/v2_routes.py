@@ -12,8 +12,8 @@ from service.catalog.repository import Repository
 from service.errors import NotOffered
 from service.telemetry.statistics import model_stats
 from service.tensors import TensorSpec
-from service.web import intake
-from service.web.inference import Desk, Inference, Target
+from service.web import door, intake
+from service.web.inference import Desk, Inference
 from service.web.protocols import form_v2
 from service.web.server import DeferredResponse
 from service.wire.json_text import read_json
@@ -48,7 +48,7 @@ def v2_routes(desk: Desk, draining: Any) -> Blueprint:
 
     def infer(name: str, version: str | None = None) -> Response:
         environ = request.environ
-        return DeferredResponse(Inference(desk, environ, Target(name, version, form_v2(environ))))
+        return DeferredResponse(Inference(desk, environ, desk.target(name, version, form_v2(environ), environ)))
 
     routes.post(f"{_MODEL}/infer")(infer)
     routes.post(f"{_VERSION}/infer")(infer)
@@ -157,12 +157,14 @@ def _repository(routes: Blueprint, desk: Desk) -> None:
         rows = [
             {"name": row.name, "version": row.version, "state": row.state, "reason": row.reason}
             for row in repository.index()
+            if door.may_see(row.name)
         ]
         return jsonify([row for row in rows if not only_ready or row["state"] == "READY"])
 
     @routes.get("/models/stats")
     def all_stats() -> Response:
-        return jsonify(model_stats=model_stats([(model.name, model.version) for model in repository.models()]))
+        models = [model for model in repository.models() if door.may_see(model.name)]
+        return jsonify(model_stats=model_stats([(model.name, model.version) for model in models]))
 
     def stats(name: str, version: str | None = None) -> Response:
         repository.get(name, version)

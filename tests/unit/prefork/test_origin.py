@@ -28,7 +28,7 @@ def test_tcp_names_both_ends():
 @pytest.mark.parametrize("peer", ["", b""])
 def test_a_unix_socket_has_no_ports(peer):
     origin = origins()[peer, SocketName("/run/a.sock")]
-    assert origin.environ == {"REMOTE_ADDR": ""}
+    assert origin.environ == {"REMOTE_ADDR": "", "pinion.socket": "/run/a.sock"}
     assert origin.socket == {"SERVER_NAME": "/run/a.sock", "SERVER_PORT": ""}
 
 
