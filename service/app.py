@@ -27,6 +27,8 @@ from service.web.v1_routes import v1_routes
 from service.web.v2_routes import v2_routes
 from service.wire import json_numbers
 
+_LONGEST_TEXT = 400
+
 
 def create_app(settings: Settings | None = None) -> Flask:
     """The application; sessions are opened by `pinion_open`, or at the first use in a process.
@@ -74,9 +76,9 @@ def _told(audit: Audit) -> Callable[[Outcome], None]:
             request_id=outcome.request_id,
             key=outcome.key,
             client=outcome.client,
-            method=outcome.method,
+            method=outcome.method[:_LONGEST_TEXT],
             # PEP 3333 gives the bytes of a path as Latin-1.
-            path=outcome.path.encode("latin-1", "replace").decode("utf-8", "replace"),
+            path=outcome.path[:_LONGEST_TEXT].encode("latin-1", "replace").decode("utf-8", "replace"),
             model=outcome.model,
             version=outcome.version,
             status=outcome.status,

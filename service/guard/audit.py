@@ -13,7 +13,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ _log = logging.getLogger(__name__)
 
 _MOST_WAITING = 20_000
 _AGAIN_S = 1.0
-_LONGEST_TEXT = 400
 
 
 def _nobody(_: int) -> None:
@@ -123,14 +121,28 @@ class Audit:
         self._retry_s = time.monotonic() + _AGAIN_S
 
 
+class _Clock:
+    """The time in text; the part that is the same for a second is made once."""
+
+    second, text = -1, ""
+
+
+def _now() -> str:
+    now_ms = time.time_ns() // 1_000_000
+    second, ms = divmod(now_ms, 1000)
+    if second != _Clock.second:
+        _Clock.text, _Clock.second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second)), second
+    return f"{_Clock.text}.{ms:03d}+00:00"
+
+
 def _line(event: str, facts: dict[str, Any]) -> bytes:
-    now = datetime.fromtimestamp(time.time(), UTC)
-    members: dict[str, Any] = {"time": now.isoformat(timespec="milliseconds"), "event": event, "pid": os.getpid()}
-    for name, value in facts.items():
-        members[name] = _text(value) if isinstance(value, str) else value
-    return orjson.dumps(members, option=orjson.OPT_APPEND_NEWLINE)
+    members = {"time": _now(), "event": event, "pid": os.getpid(), **facts}
+    try:
+        return orjson.dumps(members, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:
+        # A text that is no UTF-8.
+        return orjson.dumps({name: _text(value) for name, value in members.items()}, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _text(value: str) -> str:
-    """A text that JSON takes, of a bounded length."""
-    return value[:_LONGEST_TEXT].encode("utf-8", "replace").decode()
+def _text(value: Any) -> Any:
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value

@@ -15,6 +15,7 @@ from service.web.server import DeferredResponse, identity
 
 _OPEN = frozenset(("/", "/healthz", "/readyz", "/ping", "/v2/health/live", "/v2/health/ready"))
 _CHANGES = "/v2/repository/models/"
+_LONGEST_TEXT = 400
 _INFERENCES = ("v2.infer", "v1.predict", "alias.predict")
 
 
@@ -63,8 +64,8 @@ class Door:
             request_id=identity(),
             key=None if principal is None else principal.key,
             client=request.environ.get("REMOTE_ADDR", "") if visit is None else visit.client,
-            method=request.method,
-            path=request.path,
+            method=request.method[:_LONGEST_TEXT],
+            path=request.path[:_LONGEST_TEXT],
             model=(request.view_args or {}).get("name"),
             version=(request.view_args or {}).get("version"),
             status=response.status_code,

@@ -3,6 +3,8 @@ import logging
 import os
 import resource
 import signal
+import time
+from datetime import datetime
 
 import pytest
 
@@ -23,14 +25,15 @@ def test_lines_leave_together_and_are_read_by_their_owner_only(tmp_path, monkeyp
     assert len(writes) == 1
     book.gather()
     for number in range(3):
-        book.note("request", key="b", path="é\x00\n\udcff" + "x" * 9999, number=number)
+        book.note("request", key="b", path="é\x00\n\udcff", number=number)
     book.flush()
     book.flush()
     assert len(writes) == 2
     lines = events(tmp_path / "audit")
     assert [line.get("number") for line in lines] == [None, 0, 1, 2]
     assert lines[0] | {"time": ""} == {"time": "", "event": "request", "pid": os.getpid(), "key": "a", "status": 200}
-    assert len(lines[1]["path"]) == 400
+    assert lines[1]["path"] == "é\x00\n?"
+    assert abs(datetime.fromisoformat(lines[1]["time"]).timestamp() - time.time()) < 60
     assert (tmp_path / "audit").stat().st_mode & 0o777 == 0o600
 
 
