@@ -164,7 +164,7 @@ def _measure(run: Callable[[int], object], limit_rows: int, budget_s: float) -> 
         if len(rows_us) > 2 and spent_s > budget_s:  # noqa: PLR2004 - 1, 2 and 4 rows are always looked at
             break
         try:
-            row_us = fastest_s(run, rows, budget_s / len(_SIZES)) / rows * 1e6
+            row_us = _fastest_s(run, rows, budget_s / len(_SIZES)) / rows * 1e6
         except ServiceError:
             if rows_us:
                 break
@@ -176,8 +176,7 @@ def _measure(run: Callable[[int], object], limit_rows: int, budget_s: float) -> 
     return rows_us
 
 
-def fastest_s(run: Callable[[int], object], rows: int, budget_s: float) -> float:
-    """Seconds of the fastest of several runs of so many rows, within about a time."""
+def _fastest_s(run: Callable[[int], object], rows: int, budget_s: float) -> float:
     began_s = time.perf_counter()
     run(rows)
     best_s = time.perf_counter() - began_s

@@ -203,40 +203,34 @@ class Batcher:
         return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
 
     def _run_together(self, group: list[Ticket]) -> None:
-        first = group[0]
         started_ns = time.perf_counter_ns()
         try:
-            results = self._run(self._joined(group), first.outputs)
+            results = self._run(self._joined(group), group[0].outputs)
         except Exception:  # noqa: BLE001 - one of them is at fault: each runs again, alone, and learns its own
             for ticket in group:
                 self._run_alone(ticket)
             return
-        ended_ns = time.perf_counter_ns()
-        shares = self._shares(results, group)
-        if shares is None:
+        if not self._share(group, results, started_ns, time.perf_counter_ns()):
             for ticket in group:
                 self._run_alone(ticket)
-            return
-        rows = sum(ticket.rows for ticket in group)
-        for ticket, share in zip(group, shares, strict=True):
-            ticket.settle(share, rows, leads=ticket is first)
-            ticket.started_ns, ticket.ended_ns = started_ns, ended_ns
 
-    def _joined(self, group: Sequence[Ticket]) -> dict[str, Array]:
+    def _joined(self, group: list[Ticket]) -> dict[str, Array]:
         """What a run of a group is fed."""
-        return {name: np.concatenate([ticket.feeds[name] for ticket in group]) for name in group[0].feeds}
+        return {name: np.concatenate([t.feeds[name] for t in group]) for name in group[0].feeds}
 
-    def _shares(self, results: Sequence[Array], group: Sequence[Ticket]) -> list[list[Array]] | None:
-        """The arrays of each ticket of a group; None where the run gave no row for each of theirs."""
-        if not _have_rows(results, sum(ticket.rows for ticket in group)):
-            return None
-        shares = []
+    def _share(self, group: list[Ticket], results: list[Array], started_ns: int, ended_ns: int) -> bool:
+        """Settles the tickets of a run, each with its rows; False if the run gave no row for each of theirs."""
+        rows = sum(ticket.rows for ticket in group)
+        if not _have_rows(results, rows):
+            return False
+        first = group[0]
         start = 0
         for ticket in group:
             stop = start + ticket.rows
-            shares.append([result[start:stop] for result in results])
+            ticket.settle([result[start:stop] for result in results], rows, leads=ticket is first)
+            ticket.started_ns, ticket.ended_ns = started_ns, ended_ns
             start = stop
-        return shares
+        return True
 
 
 def _have_rows(results: Sequence[Array], rows: int) -> bool:

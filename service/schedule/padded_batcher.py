@@ -93,10 +93,16 @@ class PaddedBatcher(Batcher):
                 rows, wasted, longest = rows + more, wasted + cost, max(longest, length)
         return group
 
-    def _joined(self, group: Sequence[Ticket]) -> dict[str, Array]:
+    def _joined(self, group: list[Ticket]) -> dict[str, Array]:
         return join([ticket.feeds for ticket in group], self._padding)
 
-    def _shares(self, results: Sequence[Array], group: Sequence[Ticket]) -> list[list[Array]] | None:
-        padding = self._padding
-        parts = [(ticket.rows, padding.length(ticket.feeds)) for ticket in group]
-        return part(results, group[0].outputs, parts, padding)
+    def _share(self, group: list[Ticket], results: list[Array], started_ns: int, ended_ns: int) -> bool:
+        first, length = group[0], self._padding.length
+        shares = part(results, first.outputs, [(each.rows, length(each.feeds)) for each in group], self._padding)
+        if shares is None:
+            return False
+        rows = sum(ticket.rows for ticket in group)
+        for ticket, share in zip(group, shares, strict=True):
+            ticket.settle(share, rows, leads=ticket is first)
+            ticket.started_ns, ticket.ended_ns = started_ns, ended_ns
+        return True

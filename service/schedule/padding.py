@@ -37,7 +37,7 @@ class Padding:
         inputs: those that are filled up; a request's are all of one length.
         output_axes: by output, the axes that follow this length.
         max_waste: share of a run's positions that may be padding.
-        worth_positions: positions of padding that take as long as one run saved.
+        worth_positions: positions of padding that one run saved is worth.
     """
 
     inputs: tuple[PaddedInput, ...]

@@ -20,7 +20,7 @@ mask = "attention_mask"
 max_waste = 0.9
 inputs = {input_ids = {}}
 """
-# The calls of kernels are most of a run: one saved is worth 25 positions, however busy the machine.
+# The calls of kernels are most of a run: one saved is worth a dozen positions, however busy the machine.
 NARROW = {"width": 16, "inner": 32, "layers": 6}
 WANTED = {
     "padded": ("batching = true\n" + TOML, {}),

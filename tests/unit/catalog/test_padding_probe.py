@@ -24,7 +24,7 @@ from tests.data.text_models import save
 IDS = PaddedInput("input_ids", 1, 0)
 TABLE = PaddingTable((IDS,), "attention_mask")
 MERGES = Curve(merges=True, reason="merged: it pays", best_rows=8)
-# The calls of kernels are most of a run: one saved is worth 25 positions, however busy the machine.
+# The calls of kernels are most of a run: one saved is worth a dozen positions, however busy the machine.
 NARROW = {"width": 16, "inner": 32, "layers": 6}
 
 
@@ -40,7 +40,7 @@ def test_a_model_that_heeds_its_mask_is_padded(tmp_path, mask):
     assert found.padding_reason.startswith("padded: at most 25% of a run is padding, and ")
     assert dict(found.padding.output_axes) == {"tokens": (1,), "text": ()}
     assert [(padded.name, padded.axis) for padded in found.padding.inputs] == [("input_ids", 1), ("attention_mask", 1)]
-    assert found.padding.worth_positions >= 1
+    assert found.padding.worth_positions >= 2
     assert found.deviation < 1e-4
     assert dataclasses.replace(found, padding=None, padding_reason="", deviation=0.0) == MERGES
 
@@ -115,11 +115,9 @@ def test_outputs_of_other_lengths_are_not_padded(model, words):
 
 def test_padding_that_costs_more_than_it_saves_is_off():
     def model(x):
-        for _ in range(x.size):
-            x = x + 0.0 * np.ones((100, 1, 1)).sum()
-        return x
+        return x + 0.0 * sum(range(x.size**2))
 
-    assert probed(model).padding_reason == "not padded: it costs more than the runs that it saves"
+    assert probed(model).padding_reason == "not padded: it would cost more than the runs that it saves"
 
 
 def test_a_model_of_short_texts_only_is_tried_with_those():
