@@ -9,7 +9,7 @@ from service.errors import TooManyRequests
 from service.guard.addresses import Client
 from service.guard.keys import Principal
 from service.host import place
-from service.host.meters import Meters
+from service.host.meters import BURST_NS, Meters
 
 _SECOND_NS = 1_000_000_000
 
@@ -82,7 +82,8 @@ def _too_many(who: str, rate: float, wait_ns: int) -> TooManyRequests:
     # The header takes whole seconds only.
     after_s = -(-wait_ns // _SECOND_NS)
     return TooManyRequests(
-        f"{who} may ask {rate:g} times a second, 5 % of it at once; there is room again in {wait_ns / 1e9:.3g} s",
+        f"{who} may ask {rate:g} times a second, {max(1.0, rate * BURST_NS / _SECOND_NS):g} at once; there is room again "
+        f"in {wait_ns / 1e9:.3f} s",
         expected=rate,
         headers=(("Retry-After", str(after_s)),),
     )

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import ExitStack, suppress
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from tests.live.server import Server, free_port, wait_for
 LAYERS, SIZE = 120, 512
 SLOW, QUICK = "/v2/models/slow/infer", "/v2/models/quick/infer"
 ALMOST_EVEN = ([18, 22], [19, 21], [20, 20])
+_clients = count(1)
 DONE = re.compile(r'nv_inference_request_success\{[^}]*model="(\w+)"[^}]*\} (\S+)')
 
 
@@ -71,6 +73,8 @@ class Client:
             {"inputs": [{"name": "x", "shape": [1, 1], "datatype": "FP32", "data": [number]}], "id": "x" * padding}
         ).encode()
         head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        # As if every request came from somebody else.
+        head += f"X-Forwarded-For: 2001:db8:{next(_clients):x}::1\r\n"
         self.sock.sendall(head.encode() + b"\r\n" + body)
 
     def answer(self):
@@ -183,6 +187,24 @@ def test_what_waited_when_the_run_began_is_handed_over_too(server):
             assert [client.answer() for client in (first, theirs, second, third)] == [1, 2, 3, 4]
             moved += third.owner(server) == other
         assert moved
+
+
+def test_a_request_that_is_handed_over_is_charged_once(tmp_path, models):
+    with (
+        Server(tmp_path, models=models, workers=2, pinion_address_requests_per_s=0.001) as server,
+        ExitStack() as stack,
+    ):
+        all_ready(server)
+        first, second, _, other = two_at_one_worker(server, stack)
+        os.kill(first.owner(server), signal.SIGSTOP)
+        try:
+            first.send(1)
+            second.send(2)
+        finally:
+            os.kill(first.owner(server), signal.SIGCONT)
+        # Each of these clients may ask once in a quarter of an hour.
+        assert [client.answer() for client in (first, second)] == [1, 2]
+        assert other in (first.owner(server), second.owner(server))
 
 
 def test_every_one_of_many_callers_gets_its_own_answer_once(server):
