@@ -81,9 +81,9 @@ class Limits:
 def _too_many(who: str, rate: float, wait_ns: int) -> TooManyRequests:
     # The header takes whole seconds only.
     after_s = -(-wait_ns // _SECOND_NS)
+    burst = max(1.0, rate * BURST_NS / _SECOND_NS)
     return TooManyRequests(
-        f"{who} may ask {rate:g} times a second, {max(1.0, rate * BURST_NS / _SECOND_NS):g} at once; there is room again "
-        f"in {wait_ns / 1e9:.3f} s",
+        f"{who} may ask {rate:g} times a second, {burst:g} at once; there is room again in {wait_ns / 1e9:.3f} s",
         expected=rate,
         headers=(("Retry-After", str(after_s)),),
     )

@@ -59,8 +59,10 @@ class Exchange:
         self._watch_new(connection)
         if data:
             self.answers.prepay(on=True)
-            self._parse(connection, data)
-            self.answers.prepay(on=False)
+            try:
+                self._parse(connection, data)
+            finally:
+                self.answers.prepay(on=False)
         else:
             self.receive(connection)
 

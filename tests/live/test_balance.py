@@ -1,6 +1,7 @@
 """Two workers share their work: connections at accept, waiting requests while a long run is on."""
 
 import http.client
+import itertools
 import json
 import os
 import re
@@ -12,7 +13,6 @@ import threading
 import time
 from collections import Counter
 from contextlib import ExitStack, suppress
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,7 @@ from tests.live.server import Server, free_port, wait_for
 LAYERS, SIZE = 120, 512
 SLOW, QUICK = "/v2/models/slow/infer", "/v2/models/quick/infer"
 ALMOST_EVEN = ([18, 22], [19, 21], [20, 20])
-_clients = count(1)
+_clients = itertools.count(1)
 DONE = re.compile(r'nv_inference_request_success\{[^}]*model="(\w+)"[^}]*\} (\S+)')
 
 
