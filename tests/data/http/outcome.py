@@ -8,6 +8,7 @@ from typing import Any
 NOT_COMPARED = frozenset(
     {
         "gunicorn.socket",  # ours belongs to the loop
+        "pinion.socket",  # ours only: the path of the listener, which gunicorn.socket would tell
         "wsgi.early_hints",  # needs a socket: not offered
         "wsgi.errors",  # an object, the same class on both sides
         "wsgi.input",  # bodies are compared by their bytes
