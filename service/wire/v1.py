@@ -86,6 +86,8 @@ def _rows(instances: list[Any], signature: Signature) -> dict[str, Array]:
         name = _only_input(signature, "/instances")
         return {name: _tensor(instances, signature, name, "/instances")}
     first = instances[0]
+    if first.__class__ is not dict:
+        _unlike_rows(first, first, 0, signature)
     columns: dict[str, list[Any]] = {name: [] for name in first}
     for index, row in enumerate(instances):
         if row.__class__ is not dict or row.keys() != first.keys():

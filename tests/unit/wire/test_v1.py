@@ -64,7 +64,8 @@ def test_columns_by_name_or_bare():
         ({"instances": [{"a": [1, 2]}, {"a": [1, 2], "b": [3]}]}, TWO, MissingTensor, "'b'"),
         ({"instances": [{"a": [1, 2], "b": [3]}, {"a": [1, 2]}]}, TWO, MissingTensor, "row 1: input 'b'"),
         ({"instances": [{"a": [1, 2], "b": [3]}, [4, 5]]}, TWO, MalformedBody, "row 1"),
-        ({"instances": [[4, 5], {"a": [1, 2], "b": [3]}]}, TWO, MalformedBody, "row"),
+        ({"instances": [[4, 5], {"a": [1, 2], "b": [3]}]}, TWO, MalformedBody, "row 0"),
+        ({"instances": [0, {}]}, ONE, MalformedBody, "row 0: expected an object"),
         ({"instances": [{"a": [1, 2], "c": [3]}]}, TWO, UnknownTensor, "no input 'c'"),
         (
             {"instances": [{"a": [1, 2], "b": [3]}, {"a": [1, 2], "b": [3], "c": 1}]},
