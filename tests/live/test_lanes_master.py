@@ -80,7 +80,8 @@ def test_the_master_imports_no_room_that_a_reload_renews(tmp_path):
         assert one.follows_its_plan(CORES)
     names = shown.read_text().split()
     rooms = {".".join(name.split(".")[:2]) for name in names if name.split(".")[0] == "service"}
-    assert rooms == {"service", "service.errors", "service.settings", "service.host", "service.prefork"}
+    settings = {"service.settings", "service.setting_readers"}
+    assert rooms == {"service", "service.errors", *settings, "service.host", "service.prefork"}
     assert not {"numpy", "onnxruntime", "flask", "prometheus_client"} & set(names)
 
 
