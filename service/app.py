@@ -10,7 +10,7 @@ from typing import Any
 from flask import Flask
 
 from service.catalog.repository import Repository
-from service.guard.audit import Audit
+from service.guard.audit import LONGEST_TEXT, Audit
 from service.guard.gate import Gate
 from service.host import place
 from service.settings import Settings, resolve
@@ -26,8 +26,6 @@ from service.web.server import create_flask
 from service.web.v1_routes import v1_routes
 from service.web.v2_routes import v2_routes
 from service.wire import json_numbers
-
-_LONGEST_TEXT = 400
 
 
 def create_app(settings: Settings | None = None) -> Flask:
@@ -76,9 +74,8 @@ def _told(audit: Audit) -> Callable[[Outcome], None]:
             request_id=outcome.request_id,
             key=outcome.key,
             client=outcome.client,
-            method=outcome.method[:_LONGEST_TEXT],
-            # PEP 3333 gives the bytes of a path as Latin-1.
-            path=outcome.path[:_LONGEST_TEXT].encode("latin-1", "replace").decode("utf-8", "replace"),
+            method=outcome.method[:LONGEST_TEXT],
+            path=outcome.path_text(LONGEST_TEXT),
             model=outcome.model,
             version=outcome.version,
             status=outcome.status,

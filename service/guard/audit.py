@@ -20,6 +20,8 @@ import orjson
 
 _log = logging.getLogger(__name__)
 
+LONGEST_TEXT = 400
+"""Of what a caller writes, a method or a path, a line has this many characters at most."""
 _MOST_WAITING = 20_000
 _AGAIN_S = 1.0
 

@@ -48,7 +48,7 @@ class Limits:
         Raises:
             TooManyRequests: it is one too many.
         """
-        rate = principal.requests_per_s or self._key_requests_per_s
+        rate = self.requests_per_s(principal)
         if rate is None or self.is_paid:
             return
         now_ns = time.monotonic_ns()

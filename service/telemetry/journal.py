@@ -50,8 +50,7 @@ def line(outcome: Outcome) -> bytes:
             **({} if outcome.key is None else {"key": outcome.key}),
             "client": outcome.client,
             "method": outcome.method[:_LONGEST_METHOD],
-            # PEP 3333 gives the bytes of a path as Latin-1.
-            "path": outcome.path[:_LONGEST_PATH].encode("latin-1", "replace").decode("utf-8", "replace"),
+            "path": outcome.path_text(_LONGEST_PATH),
             "status": outcome.status,
             # A file's name may be no UTF-8.
             "model": outcome.model and outcome.model.encode("utf-8", "replace").decode(),

@@ -65,3 +65,7 @@ class Outcome(NamedTuple):
     bytes_in: int
     bytes_out: int
     key: str | None = None
+
+    def path_text(self, longest_bytes: int) -> str:
+        """The path, or its beginning, as a text; PEP 3333 gives the bytes of a path as Latin-1."""
+        return self.path[:longest_bytes].encode("latin-1", "replace").decode("utf-8", "replace")

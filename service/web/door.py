@@ -7,7 +7,7 @@ from typing import Any
 from flask import Flask, Response, g, request
 
 from service.errors import Forbidden, NotOffered
-from service.guard.audit import Audit
+from service.guard.audit import LONGEST_TEXT, Audit
 from service.guard.gate import Gate, Visit
 from service.host.listening import OperatorsAddress
 from service.settings import Settings
@@ -15,7 +15,6 @@ from service.web.server import DeferredResponse, identity
 
 _OPEN = frozenset(("/", "/healthz", "/readyz", "/ping", "/v2/health/live", "/v2/health/ready"))
 _CHANGES = "/v2/repository/models/"
-_LONGEST_TEXT = 400
 _INFERENCES = ("v2.infer", "v1.predict", "alias.predict")
 
 
@@ -64,8 +63,8 @@ class Door:
             request_id=identity(),
             key=None if principal is None else principal.key,
             client=request.environ.get("REMOTE_ADDR", "") if visit is None else visit.client,
-            method=request.method[:_LONGEST_TEXT],
-            path=request.path[:_LONGEST_TEXT],
+            method=request.method[:LONGEST_TEXT],
+            path=request.path[:LONGEST_TEXT],
             model=(request.view_args or {}).get("name"),
             version=(request.view_args or {}).get("version"),
             status=response.status_code,

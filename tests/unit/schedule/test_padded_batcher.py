@@ -66,6 +66,12 @@ def assert_own(batcher, ticket):
         np.testing.assert_array_equal(found, expected)
 
 
+def assert_all_own(batcher, lengths):
+    """So are those of texts of these lengths, handed in together."""
+    for ticket in [batcher.submit(text(length), OUTPUTS) for length in lengths]:
+        assert_own(batcher, ticket)
+
+
 @pytest.mark.parametrize("lengths", [(2, 5, 3), (5, 2, 3), (3, 2, 5), (3, 3, 3), (1, 1, 2)])
 def test_requests_of_different_lengths_share_a_run_and_get_their_own_shapes(lengths):
     model = Reader()
@@ -97,9 +103,7 @@ def test_what_fills_up_is_each_inputs_own_value_and_nothing_else_is_touched():
 def test_more_padding_than_allowed_is_not_run_the_nearest_lengths_go_together():
     model = Reader()
     batcher = make(model, max_waste=0.2)
-    tickets = [batcher.submit(text(length), OUTPUTS) for length in (2, 20, 8, 9, 3, 18)]
-    for ticket in tickets:
-        assert_own(batcher, ticket)
+    assert_all_own(batcher, (2, 20, 8, 9, 3, 18))
     assert model.shapes == [(2, 3), (2, 20), (2, 9)]
 
 
@@ -107,26 +111,21 @@ def test_a_run_saved_must_be_worth_its_padding():
     model = Reader()
     batcher = make(model, worth_positions=4.0)
     # All of length 8 together cost 6 positions more than a run of their own would.
-    tickets = [batcher.submit(text(length), OUTPUTS) for length in (10, 8, 8, 8, 9, 10)]
-    for ticket in tickets:
-        assert_own(batcher, ticket)
+    assert_all_own(batcher, (10, 8, 8, 8, 9, 10))
     assert model.shapes == [(3, 10), (3, 8)]
 
 
 def test_a_length_is_not_torn_apart_by_the_limit_of_rows():
     model = Reader()
     batcher = make(model, limit=4)
-    tickets = [batcher.submit(text(length), OUTPUTS) for length in (10, 9, 9, 9, 9, 8)]
-    for ticket in tickets:
-        assert_own(batcher, ticket)
+    assert_all_own(batcher, (10, 9, 9, 9, 9, 8))
     assert model.shapes == [(2, 10), (4, 9)]
 
 
 def test_its_own_length_fills_the_run_up_to_the_limit():
     model = Reader()
     batcher = make(model, limit=2)
-    for ticket in [batcher.submit(text(5), OUTPUTS) for _ in range(3)]:
-        assert_own(batcher, ticket)
+    assert_all_own(batcher, (5, 5, 5))
     assert model.shapes == [(2, 5), (1, 5)]
 
 
