@@ -68,7 +68,7 @@ def test_a_changed_file_counts_at_the_next_look_and_a_bad_one_never(tmp_path, ca
         path.unlink()
         ring.look()
     assert ring.verify(new).key == "b"
-    said = [record.message for record in caplog.records if record.name == keyring.__name__]
+    said = [text for name, level, text in caplog.record_tuples if (name, level) == (keyring.__name__, logging.ERROR)]
     assert [message.count("those read before stay in use") for message in said] == [1, 1]
     assert old.partition(".")[2] not in caplog.text
 
